@@ -1,0 +1,205 @@
+<?php
+
+/**
+ * Stubs of the extension redis_lock, for IDEs and static analysers.
+ *
+ * Durations are seconds; an int is taken wherever a float is.
+ */
+
+/**
+ * A lock on one name, held across processes and machines through Redis.
+ *
+ * One object is one holder: two objects with the same key exclude each other, also in one process.
+ * A lock always has a ttl, so that a holder that dies frees it; nobody waits for ever.
+ *
+ * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ the pattern: SET NX PX, compare and delete
+ */
+class RedisLock
+{
+    /**
+     * Describes a lock. Does no I/O: nothing connects before the first acquire.
+     *
+     * @param string      $key         The name to lock: bytes, not empty.
+     * @param float|null  $ttl         Seconds that Redis keeps the key without a refresh, rounded up to whole
+     *                                 milliseconds; at least 0.003. null: the setting redis_lock.ttl.
+     * @param bool        $autoRelease true: the lock is freed when the object goes away and at the end of the request.
+     *                                 false: the key is left to its ttl, to hand the token to another process.
+     * @param string|null $servers     The server: redis://[user:pass@]host:port[/db],
+     *                                 rediss://…[?cafile=&cert=&key=], unix:///path[?db=&user=&password=] or memory://.
+     *                                 null: the setting redis_lock.servers.
+     * @param string|null $prefix      Put before the key. null: the setting redis_lock.prefix.
+     *
+     * @throws \ValueError     A value is out of range, the key is empty or has the form of a helper key,
+     *                         or the server's address is malformed.
+     * @throws \LogicException The object is constructed already.
+     */
+    public function __construct(
+        string $key,
+        ?float $ttl = null,
+        bool $autoRelease = true,
+        ?string $servers = null,
+        ?string $prefix = null,
+    ) {
+    }
+
+    /**
+     * Takes the lock.
+     *
+     * @param float $wait Seconds to wait for it. 0: exactly one try. INF: no limit.
+     *
+     * @return bool true: this object holds the lock. false: someone else holds the key, and nothing else.
+     *
+     * @throws \ValueError                     $wait is negative or NAN.
+     * @throws \LogicException                 This object holds the lock already.
+     * @throws \RedisLock\ConnectionException  The server cannot be reached, or did not answer in time.
+     * @throws \RedisLock\CommandException     The server answered with an error.
+     */
+    public function acquire(float $wait = 0.0): bool
+    {
+    }
+
+    /**
+     * Takes the lock, calls $critical with no arguments, frees the lock on every way out, and returns what
+     * $critical returned. An exception of $critical goes through untouched.
+     *
+     * If the server cannot be reached for the release, the value is returned and a warning is raised; the key
+     * then lives until its ttl ends.
+     *
+     * @template T
+     *
+     * @param callable(): T $critical What to do while the lock is held.
+     * @param float|null    $wait     Seconds to wait for the lock. null: the setting redis_lock.wait.
+     *
+     * @return T
+     *
+     * @throws \RedisLock\LockTimeoutException The lock could not be had in time.
+     * @throws \RedisLock\LockLostException    $critical returned, but its lease had ended before;
+     *                                         getResult() gives what it returned.
+     * @throws \ValueError                     $wait is negative or NAN.
+     * @throws \LogicException                 This object holds the lock already, or $critical returned a Generator,
+     *                                         whose body would run after the release.
+     * @throws \RedisLock\ConnectionException  The server cannot be reached, or did not answer in time.
+     * @throws \RedisLock\CommandException     The server answered with an error.
+     */
+    public function synchronized(callable $critical, ?float $wait = null): mixed
+    {
+    }
+
+    /**
+     * Frees the lock. A release whose reply was lost is tried again on a new connection.
+     *
+     * @return bool true: this object held the lock, and it is free now. false: it was no longer ours, or never.
+     *
+     * @throws \RedisLock\ConnectionException Whether it was freed is unknown; the token is kept, call again.
+     * @throws \RedisLock\CommandException    The server answered with an error; the token is kept, call again.
+     */
+    public function release(): bool
+    {
+    }
+
+    /**
+     * Extends the lease: the key lives for $ttl from now. It never creates: a lease that ended stays ended.
+     *
+     * @param float|null $ttl Seconds, as in the constructor. null: the ttl of the constructor.
+     *
+     * @return bool true: ours until then. false: no longer ours.
+     *
+     * @throws \ValueError                    $ttl is out of range.
+     * @throws \RedisLock\ConnectionException Whether it was extended is unknown.
+     * @throws \RedisLock\CommandException    The server answered with an error.
+     */
+    public function refresh(?float $ttl = null): bool
+    {
+    }
+
+    /**
+     * Whether this object's lease is valid now. Local: no request is sent.
+     */
+    public function isAcquired(): bool
+    {
+    }
+
+    /**
+     * Whether this object had a lease that ran out or was lost before it was released. Local: no request is sent.
+     */
+    public function isExpired(): bool
+    {
+    }
+
+    /**
+     * Seconds for which the lease is surely still ours: the ttl from before the request was sent, less an allowance
+     * for clock drift of 1 % and 2 ms. Local: no request is sent.
+     *
+     * @return float|null 0.0 when the lease ran out or was lost; null when this object holds nothing.
+     */
+    public function getRemainingLifetime(): ?float
+    {
+    }
+
+    /**
+     * The key as it was given, without the prefix.
+     */
+    public function getKey(): string
+    {
+    }
+
+    /**
+     * The token of this object's lease, for RedisLock::restore() in another process. Keep it secret: who has it can
+     * free the lock.
+     *
+     * @return string|null null when this object has no lease.
+     */
+    public function getToken(): ?string
+    {
+    }
+
+    /**
+     * Asks the server who holds the key.
+     *
+     * @return array{host: ?string, pid: ?int, since: ?int, ttl: ?float}|null
+     *         host and process id of the holder, and the Unix time in seconds at which it drew its token (null each
+     *         when the holder is another library or hides them: redis_lock.identify = 0), and the seconds after which
+     *         the key ends (null: never). null: nobody holds it.
+     *
+     * @throws \RedisLock\ConnectionException The server cannot be reached, or did not answer in time.
+     * @throws \RedisLock\CommandException    The server answered with an error.
+     */
+    public function getHolder(): ?array
+    {
+    }
+
+    /**
+     * Frees the key, whoever holds it, also another library. For operators: the holder goes on working.
+     *
+     * @return bool true: someone held the key, and it is free now. false: nobody held it.
+     *
+     * @throws \RedisLock\ConnectionException The server cannot be reached, or did not answer in time.
+     * @throws \RedisLock\CommandException    The server answered with an error, such as WRONGTYPE: the key is no lock.
+     */
+    public function forceRelease(): bool
+    {
+    }
+
+    /**
+     * A handle on a lease acquired elsewhere. Does no I/O: it is not acquired until refresh() says so, and it frees
+     * nothing by itself before that. acquire() on it uses the given token. A forged or stale token is harmless.
+     *
+     * @param string      $key         The key, as in the constructor.
+     * @param string      $token       What getToken() gave, or an owner that the application names itself. Not empty.
+     * @param float|null  $ttl         As in the constructor.
+     * @param bool        $autoRelease As in the constructor; it counts from the first refresh() that returns true.
+     * @param string|null $servers     As in the constructor.
+     * @param string|null $prefix      As in the constructor.
+     *
+     * @throws \ValueError As the constructor; or the token is empty.
+     */
+    public static function restore(
+        string $key,
+        #[\SensitiveParameter] string $token,
+        ?float $ttl = null,
+        bool $autoRelease = true,
+        ?string $servers = null,
+        ?string $prefix = null,
+    ): static {
+    }
+}

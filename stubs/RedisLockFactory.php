@@ -1,0 +1,58 @@
+<?php
+
+/**
+ * Makes locks that share a server, a prefix and defaults: one object to inject where locks are needed.
+ */
+class RedisLockFactory
+{
+    /**
+     * Does no I/O.
+     *
+     * @param string|null $servers     The server of all locks, as in RedisLock::__construct().
+     *                                 null: the setting redis_lock.servers.
+     * @param string|null $prefix      Put before every key. null: the setting redis_lock.prefix.
+     * @param float|null  $ttl         Default ttl in seconds. null: the setting redis_lock.ttl.
+     * @param bool        $autoRelease Default for autoRelease.
+     *
+     * @throws \ValueError     A value is out of range, or the server's address is malformed.
+     * @throws \LogicException The object is constructed already.
+     */
+    public function __construct(
+        ?string $servers = null,
+        ?string $prefix = null,
+        ?float $ttl = null,
+        bool $autoRelease = true,
+    ) {
+    }
+
+    /**
+     * A lock on $key. Does no I/O.
+     *
+     * @param string     $key         The name to lock: bytes, not empty.
+     * @param float|null $ttl         Seconds. null: the factory's.
+     * @param bool|null  $autoRelease null: the factory's.
+     *
+     * @throws \ValueError A value is out of range, or the key is empty or has the form of a helper key.
+     */
+    public function createLock(string $key, ?float $ttl = null, ?bool $autoRelease = null): RedisLock
+    {
+    }
+
+    /**
+     * A handle on a lease acquired elsewhere, as RedisLock::restore() gives it. Does no I/O.
+     *
+     * @param string     $key         The key.
+     * @param string     $token       What getToken() gave. Not empty.
+     * @param float|null $ttl         Seconds. null: the factory's.
+     * @param bool|null  $autoRelease null: the factory's.
+     *
+     * @throws \ValueError As createLock(); or the token is empty.
+     */
+    public function restoreLock(
+        string $key,
+        #[\SensitiveParameter] string $token,
+        ?float $ttl = null,
+        ?bool $autoRelease = null,
+    ): RedisLock {
+    }
+}
