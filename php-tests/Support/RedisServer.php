@@ -39,22 +39,23 @@ final class RedisServer
         $this->start();
     }
 
-    /** One plain server for all tests that do not hurt it, emptied. */
+    /** One plain server for all tests that do not hurt it. */
     public static function shared(): self
     {
-        self::$shared ??= new self();
-        self::$shared->flush();
-
-        return self::$shared;
+        return self::$shared ??= new self();
     }
 
-    /** One server with TLS for all tests that do not hurt it, emptied. Client certificates are optional. */
+    /** One server with TLS for all tests that do not hurt it. Client certificates are optional. */
     public static function sharedTls(): self
     {
-        self::$sharedTls ??= new self(['tls-auth-clients' => 'optional'], tls: true);
-        self::$sharedTls->flush();
+        return self::$sharedTls ??= new self(['tls-auth-clients' => 'optional'], tls: true);
+    }
 
-        return self::$sharedTls;
+    /** Empties the shared servers that run. */
+    public static function flushShared(): void
+    {
+        self::$shared?->flush();
+        self::$sharedTls?->flush();
     }
 
     /** redis://127.0.0.1:port; $login is "user:password" or ":password". */
