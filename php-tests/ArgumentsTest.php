@@ -1,0 +1,439 @@
+<?php
+
+namespace RedisLock\Tests;
+
+use PHPUnit\Framework\Attributes\DataProvider;
+use RedisLock;
+use RedisLock\Tests\Support\LockTestCase;
+use RedisLock\Tests\Support\RedisServer;
+use RedisLock\Tests\Support\Strict;
+use RedisLock\Tests\Support\Weak;
+use RedisLockFactory;
+
+/**
+ * Arguments are taken as PHP's own functions take them. So PHP is asked: a built-in function with a parameter of the
+ * same type gets each value, too, from the same kind of file, and what it says or makes of it is what we must say or
+ * make of it.
+ */
+final class ArgumentsTest extends LockTestCase
+{
+    /**
+     * One row for each parameter: function, position, name, type, and what shows which value arrived. The latter gets
+     * a function that calls another one with arguments, from a file of the kind under test.
+     */
+    public static function parameters(): array
+    {
+        $memory = ['servers' => 'memory://'];
+        $ttl = static function (RedisLock $lock): float {
+            self::assertTrue($lock->acquire());
+
+            return round($lock->getHolder()['ttl']);
+        };
+        $staysAfterDrop = static function (?RedisLock $lock): bool {
+            $lock->acquire();
+            $key = $lock->getKey();
+            $lock = null;
+
+            return (new RedisLock($key, servers: 'memory://'))->getHolder() !== null;
+        };
+        $names = static function (RedisLock $lock): array {
+            RedisServer::shared()->flush();
+            self::assertTrue($lock->acquire());
+
+            return RedisServer::shared()->command('KEYS', '*');
+        };
+        $token = static fn (RedisLock $lock): ?string => $lock->acquire() ? $lock->getToken() : null;
+
+        $rows = [
+            ['RedisLock::__construct', 1, 'key', 'string', static fn (string $in, mixed $v) => $in::create(RedisLock::class, $v, ...$memory)->getKey()],
+            ['RedisLock::__construct', 2, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::create(RedisLock::class, self::key(), $v, ...$memory))],
+            ['RedisLock::__construct', 3, 'autoRelease', 'bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::create(RedisLock::class, self::key(), 1.0, $v, ...$memory))],
+            ['RedisLock::__construct', 4, 'servers', '?string', static fn (string $in, mixed $v) => $in::create(RedisLock::class, 'key', null, true, $v)->getKey()],
+            ['RedisLock::__construct', 5, 'prefix', '?string', static fn (string $in, mixed $v) => $names($in::create(RedisLock::class, 'key', null, true, RedisServer::shared()->tcp(), $v))],
+            ['RedisLock::acquire', 1, 'wait', 'float', static fn (string $in, mixed $v) => $in::call((new RedisLock(self::key(), ...$memory))->acquire(...), $v)],
+            ['RedisLock::synchronized', 2, 'wait', '?float', static fn (string $in, mixed $v) => $in::call((new RedisLock(self::key(), ...$memory))->synchronized(...), static fn () => 'value', $v)],
+            ['RedisLock::refresh', 1, 'ttl', '?float', static function (string $in, mixed $v) use ($memory): float {
+                $lock = new RedisLock(self::key(), ...$memory);
+                $lock->acquire();
+                self::assertTrue($in::call($lock->refresh(...), $v));
+
+                return round($lock->getHolder()['ttl']);
+            }],
+            ['RedisLock::restore', 1, 'key', 'string', static fn (string $in, mixed $v) => $in::call(RedisLock::restore(...), $v, 'token', ...$memory)->getKey()],
+            ['RedisLock::restore', 2, 'token', 'string', static fn (string $in, mixed $v) => $token($in::call(RedisLock::restore(...), self::key(), $v, ...$memory))],
+            ['RedisLock::restore', 3, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::call(RedisLock::restore(...), self::key(), 'token', $v, ...$memory))],
+            ['RedisLock::restore', 4, 'autoRelease', 'bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::call(RedisLock::restore(...), self::key(), 'token', 1.0, $v, ...$memory))],
+            ['RedisLock::restore', 5, 'servers', '?string', static fn (string $in, mixed $v) => $in::call(RedisLock::restore(...), 'key', 'token', null, true, $v)->getKey()],
+            ['RedisLock::restore', 6, 'prefix', '?string', static fn (string $in, mixed $v) => $names($in::call(RedisLock::restore(...), 'key', 'token', null, true, RedisServer::shared()->tcp(), $v))],
+            ['RedisLockFactory::__construct', 1, 'servers', '?string', static fn (string $in, mixed $v) => $in::create(RedisLockFactory::class, $v)->createLock('key')->getKey()],
+            ['RedisLockFactory::__construct', 2, 'prefix', '?string', static fn (string $in, mixed $v) => $names($in::create(RedisLockFactory::class, RedisServer::shared()->tcp(), $v)->createLock('key'))],
+            ['RedisLockFactory::__construct', 3, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::create(RedisLockFactory::class, 'memory://', null, $v)->createLock(self::key()))],
+            ['RedisLockFactory::__construct', 4, 'autoRelease', 'bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::create(RedisLockFactory::class, 'memory://', null, 1.0, $v)->createLock(self::key()))],
+            ['RedisLockFactory::createLock', 1, 'key', 'string', static fn (string $in, mixed $v) => $in::call((new RedisLockFactory('memory://'))->createLock(...), $v)->getKey()],
+            ['RedisLockFactory::createLock', 2, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::call((new RedisLockFactory('memory://'))->createLock(...), self::key(), $v))],
+            ['RedisLockFactory::createLock', 3, 'autoRelease', '?bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::call((new RedisLockFactory('memory://'))->createLock(...), self::key(), 1.0, $v))],
+            ['RedisLockFactory::restoreLock', 1, 'key', 'string', static fn (string $in, mixed $v) => $in::call((new RedisLockFactory('memory://'))->restoreLock(...), $v, 'token')->getKey()],
+            ['RedisLockFactory::restoreLock', 2, 'token', 'string', static fn (string $in, mixed $v) => $token($in::call((new RedisLockFactory('memory://'))->restoreLock(...), self::key(), $v))],
+            ['RedisLockFactory::restoreLock', 3, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::call((new RedisLockFactory('memory://'))->restoreLock(...), self::key(), 'token', $v))],
+            ['RedisLockFactory::restoreLock', 4, 'autoRelease', '?bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::call((new RedisLockFactory('memory://'))->restoreLock(...), self::key(), 'token', 1.0, $v))],
+        ];
+        $named = [];
+        foreach ($rows as $row) {
+            $named["$row[0] \$$row[2], weak"] = [Weak::class, ...$row];
+            $named["$row[0] \$$row[2], strict"] = [Strict::class, ...$row];
+        }
+
+        return $named;
+    }
+
+    /** @dataProvider parameters */
+    #[DataProvider('parameters')]
+    public function testAsPhpsOwnFunctions(
+        string $in,
+        string $function,
+        int $position,
+        string $name,
+        string $type,
+        \Closure $use,
+    ): void {
+        $nullable = $type[0] === '?';
+        foreach (self::values() as $shown => $value) {
+            if ($value === null && $nullable) {
+                self::assertNull($this->outcome(static fn () => $use($in, null))['thrown'], "null for $name");
+                continue;
+            }
+            $php = $this->outcome(match (ltrim($type, '?')) {
+                'float' => static fn () => $in::call('fdiv', $value, 1.0),
+                'string' => static fn () => $in::call('strtr', $value, '', ''),
+                'bool' => static fn () => $in::call('in_array', 1, ['1'], $value),
+            });
+            if ($name === 'wait' && is_bool($value) && $php['thrown'] === null) {
+                // The one exception: true would silently mean one second. It is refused as strict types would do.
+                $php = $this->outcome(static fn () => Strict::call('fdiv', $value, 1.0));
+            }
+            $ours = $this->outcome(static fn () => $use($in, $value));
+            $what = "$shown for \$$name of $function()";
+
+            $renamed = static fn (?string $message): ?string => $message === null ? null : preg_replace(
+                ['/^\w+\(\): (Argument|Passing null to parameter) #\d+ \(\$\w+\)/', '/of type (float|string|bool)\b/'],
+                ["$function(): $1 #$position (\$$name)", "of type $type"],
+                $message,
+            );
+            self::assertSame(array_map($renamed, $php['notices']), $ours['notices'], $what);
+            if ($php['thrown'] !== null) {
+                self::assertSame($php['class'], $ours['class'], "$what: $ours[thrown]");
+                self::assertSame($renamed($php['thrown']), $ours['thrown'], $what);
+                continue;
+            }
+            // It is converted as PHP converts it, and then used like a value that was of that type at once.
+            $converted = $type === 'bool' || $type === '?bool' ? !$php['value'] : $php['value'];
+            $expected = $this->outcome(static fn () => $use(Strict::class, $converted));
+            unset($ours['notices'], $expected['notices']);
+            self::assertEquals($expected, $ours, $what);
+        }
+    }
+
+    private static function values(): array
+    {
+        $text = new class() {
+            public function __toString(): string
+            {
+                return 'text';
+            }
+        };
+
+        return [
+            '0' => 0, '-1' => -1, '5' => 5, '0.0' => 0.0, '0.0004' => 0.0004, '0.5' => 0.5, '1.0005' => 1.0005,
+            '1e9' => 1e9, 'PHP_INT_MAX' => PHP_INT_MAX, 'INF' => INF, 'NAN' => NAN, 'null' => null, 'true' => true,
+            'false' => false, '"5"' => '5', '"5x"' => '5x', '""' => '', '" 5"' => ' 5', '"5 "' => '5 ', '"0x5"' => '0x5',
+            '".5"' => '.5', '"1e3"' => '1e3', '"-1"' => '-1', '"nan"' => 'nan', '"0"' => '0', '"abc"' => 'abc',
+            'bytes' => "\0\xff", 'array' => [], 'list' => ['redis://127.0.0.1'], 'object' => new \stdClass(),
+            'Stringable' => $text, 'closure' => static fn () => 5, 'resource' => STDERR,
+        ];
+    }
+
+    /** @return array{value: mixed, class: ?string, thrown: ?string, notices: list<string>} */
+    private function outcome(callable $call): array
+    {
+        $outcome = ['value' => null, 'class' => null, 'thrown' => null, 'notices' => []];
+        set_error_handler(static function (int $level, string $message) use (&$outcome): bool {
+            $outcome['notices'][] = $message;
+
+            return true;
+        });
+        try {
+            $outcome['value'] = $call();
+        } catch (\Error $e) {
+            $outcome['class'] = $e::class;
+            $outcome['thrown'] = $e->getMessage();
+        } finally {
+            restore_error_handler();
+        }
+
+        return $outcome;
+    }
+
+    public function testTheWordsForNullableFloatAreThoseOfPhp(): void
+    {
+        // The built-in that converts has "float"; one with "?float" shows that only this word differs.
+        foreach ([Weak::class, Strict::class] as $in) {
+            foreach (['5x', [], new \stdClass()] as $value) {
+                $php = self::caught(static fn () => $in::call('stream_socket_client', 'tcp://127.0.0.1:1', null, null, $value));
+                $ours = self::caught(static fn () => $in::create(RedisLock::class, 'key', $value));
+                self::assertSame(
+                    str_replace('stream_socket_client(): Argument #4 ($timeout)', 'RedisLock::__construct(): Argument #2 ($ttl)', $php->getMessage()),
+                    $ours->getMessage(),
+                );
+            }
+        }
+    }
+
+    public function testCallables(): void
+    {
+        $lock = new RedisLock('key', servers: 'memory://');
+        $private = new class() {
+            private function hidden(): void
+            {
+            }
+        };
+        foreach (['no_such_function', [$lock, 'noSuchMethod'], [$private, 'hidden'], 'A::b', 5, null, [], ['a'], "\0"] as $value) {
+            foreach ([Weak::class, Strict::class] as $in) {
+                $php = self::caught(static fn () => $in::call('call_user_func', $value));
+                $ours = self::caught(static fn () => $in::call($lock->synchronized(...), $value));
+                self::assertSame(\TypeError::class, $ours::class);
+                self::assertSame(
+                    str_replace('call_user_func(): Argument #1 ($callback)', 'RedisLock::synchronized(): Argument #1 ($critical)', $php->getMessage()),
+                    $ours->getMessage(),
+                );
+                self::assertFalse($lock->isAcquired());
+                self::assertNull($lock->getHolder());
+            }
+        }
+    }
+
+    public static function refusedTtls(): array
+    {
+        return ['0' => [0], '0.0' => [0.0], '-0.0' => [-0.0], '-1' => [-1], '-0.001' => [-0.001], '0.0004' => [0.0004],
+            '0.002' => [0.002], '2^53 ms and more' => [9007199254741.0], 'PHP_INT_MAX' => [PHP_INT_MAX], '1e300' => [1e300],
+            'INF' => [INF], '-INF' => [-INF], 'NAN' => [NAN]];
+    }
+
+    /** @dataProvider refusedTtls */
+    #[DataProvider('refusedTtls')]
+    public function testATtlOutOfRange(int|float $ttl): void
+    {
+        $held = new RedisLock('key', servers: 'memory://');
+        $held->acquire();
+        $factory = new RedisLockFactory('memory://');
+        $calls = [
+            'RedisLock::__construct(): Argument #2' => static fn () => new RedisLock('key', $ttl),
+            'RedisLock::restore(): Argument #3' => static fn () => RedisLock::restore('key', 'token', $ttl),
+            'RedisLock::refresh(): Argument #1' => static fn () => $held->refresh($ttl),
+            'RedisLockFactory::__construct(): Argument #3' => static fn () => new RedisLockFactory(ttl: $ttl),
+            'RedisLockFactory::createLock(): Argument #2' => static fn () => $factory->createLock('key', $ttl),
+            'RedisLockFactory::restoreLock(): Argument #3' => static fn () => $factory->restoreLock('key', 'token', $ttl),
+        ];
+        foreach ($calls as $start => $call) {
+            $e = self::caught($call);
+            self::assertSame(\ValueError::class, $e::class, $start);
+            self::assertStringStartsWith("$start (\$ttl) must be ", $e->getMessage());
+        }
+        self::assertGreaterThan(20.0, $held->getRemainingLifetime(), 'the lease is as it was');
+        self::assertTrue($held->release());
+    }
+
+    public static function exactTtls(): array
+    {
+        return ['0.0021' => [0.0021, 3], '0.003' => [0.003, 3], '0.5' => [0.5, 500], '1' => [1, 1_000],
+            '1.0005' => [1.0005, 1_001], '1.001' => [1.001, 1_001], '8.2' => [8.2, 8_200], '86400' => [86_400, 86_400_000],
+            '1e9' => [1e9, 1_000_000_000_000], '2^53 ms' => [2 ** 53 / 1000, 2 ** 53], 'default' => [null, 30_000]];
+    }
+
+    /** @dataProvider exactTtls */
+    #[DataProvider('exactTtls')]
+    public function testATtlIsWholeMillisecondsRoundedUp(int|float|null $ttl, int $milliseconds): void
+    {
+        $server = RedisServer::shared();
+        $key = self::key();
+        $server->command('CONFIG', 'SET', 'slowlog-log-slower-than', 0);
+        $server->command('SLOWLOG', 'RESET');
+        $lock = new RedisLock($key, $ttl, servers: $server->unix());
+        self::assertTrue($lock->acquire());
+        $server->command('CONFIG', 'SET', 'slowlog-log-slower-than', -1);
+
+        $commands = array_column($server->command('SLOWLOG', 'GET', 10), 3);
+        $set = array_values(array_filter($commands, static fn (array $words) => strtoupper($words[0]) === 'SET'))[0];
+        $px = array_search('PX', array_map(strtoupper(...), $set), true);
+        self::assertSame((string) $milliseconds, $set[$px + 1]);
+    }
+
+    public static function refusedWaits(): array
+    {
+        return ['-1' => [-1], '-0.001' => [-0.001], '-INF' => [-INF], 'NAN' => [NAN]];
+    }
+
+    /** @dataProvider refusedWaits */
+    #[DataProvider('refusedWaits')]
+    public function testAWaitOutOfRange(int|float $wait): void
+    {
+        // Nothing listens there: it is refused before anything is sent.
+        $lock = new RedisLock('key', servers: 'redis://127.0.0.1:' . RedisServer::freePort());
+        $e = self::caught(static fn () => $lock->acquire($wait));
+        self::assertSame(\ValueError::class, $e::class);
+        self::assertStringStartsWith('RedisLock::acquire(): Argument #1 ($wait) must be ', $e->getMessage());
+
+        $e = self::caught(static fn () => $lock->synchronized(static fn () => self::fail('not to be called'), $wait));
+        self::assertSame(\ValueError::class, $e::class);
+        self::assertStringStartsWith('RedisLock::synchronized(): Argument #2 ($wait) must be ', $e->getMessage());
+    }
+
+    public function testAnyOtherWaitWorks(): void
+    {
+        foreach ([0, -0.0, 0.001, 1e-300, 5, 1e9, 1e300, PHP_INT_MAX, INF] as $wait) {
+            $lock = new RedisLock(self::key(), servers: RedisServer::shared()->tcp());
+            self::assertTrue($lock->acquire($wait));
+            self::assertTrue($lock->release());
+            self::assertSame(1, $lock->synchronized(static fn () => 1, $wait));
+        }
+    }
+
+    public static function keys(): array
+    {
+        $keys = ['spaces' => ' a  b ', 'newlines' => "a\r\nb\n", 'NUL' => "\0", 'NUL inside' => "a\0b", 'no UTF-8' => "\xff\xfe\x80",
+            'UTF-8' => 'Schlüssel 🔑', 'braces' => '{a}{b', 'a closing brace' => '}', 'glob' => '*?[a-z]', 'quotes' => "'\"\\",
+            'a number' => '0', 'format' => '%s%n', 'RESP' => "\r\n*1\r\n\$8\r\nFLUSHALL\r\n", '1 MB' => str_repeat("\0\xffkey", 209_716),
+            'nearly a helper' => 'a:redis_lock:queues', 'hardly a helper' => 'redis_lock:queue'];
+        $rows = [];
+        foreach ($keys as $name => $key) {
+            $rows["$name, TCP"] = ['tcp', $key];
+            $rows["$name, memory"] = ['memory', $key];
+        }
+
+        return $rows;
+    }
+
+    /** @dataProvider keys */
+    #[DataProvider('keys')]
+    public function testKeysAndPrefixesAreBytes(string $backend, string $bytes): void
+    {
+        $address = self::address($backend);
+        foreach ([['key' => $bytes], ['key' => 'key', 'prefix' => $bytes]] as $arguments) {
+            $lock = new RedisLock(...$arguments, servers: $address);
+            $other = new RedisLock(...$arguments, servers: $address);
+            self::assertTrue($lock->acquire());
+            self::assertSame($arguments['key'], $lock->getKey());
+            self::assertFalse($other->acquire());
+            self::assertFalse($other->acquire(0.05));
+            self::assertSame(getmypid(), $other->getHolder()['pid']);
+            if ($backend === 'tcp') {
+                self::assertSame([($arguments['prefix'] ?? '') . $arguments['key']], RedisServer::shared()->command('KEYS', '*'));
+            }
+            self::assertTrue($lock->refresh());
+            self::assertTrue($lock->release());
+            self::assertTrue($other->acquire());
+            self::assertTrue($lock->forceRelease());
+        }
+    }
+
+    public function testAKeyOfTheFormOfAHelperKeyIsRefused(): void
+    {
+        $factory = new RedisLockFactory('memory://', 'app:redis_lock:');
+        $calls = [
+            'RedisLock::__construct(): Argument #1' => static fn () => new RedisLock('a:redis_lock:queue'),
+            'RedisLock::restore(): Argument #1' => static fn () => RedisLock::restore(':redis_lock:fence', 'token'),
+            'RedisLockFactory::createLock(): Argument #1' => static fn () => $factory->createLock('queue'),
+            'RedisLockFactory::restoreLock(): Argument #1' => static fn () => $factory->restoreLock('fence', 'token'),
+        ];
+        foreach ($calls as $start => $call) {
+            $e = self::caught($call);
+            self::assertSame(\ValueError::class, $e::class);
+            self::assertStringStartsWith("$start (\$key) ", $e->getMessage());
+        }
+    }
+
+    public function testAnEmptyKeyIsRefused(): void
+    {
+        $factory = new RedisLockFactory('memory://');
+        $calls = [
+            'RedisLock::__construct(): Argument #1 ($key) ' => static fn () => new RedisLock(''),
+            'RedisLock::restore(): Argument #1 ($key) ' => static fn () => RedisLock::restore('', 'token', prefix: 'app:'),
+            'RedisLockFactory::createLock(): Argument #1 ($key) ' => static fn () => $factory->createLock(''),
+            'RedisLockFactory::restoreLock(): Argument #2 ($token) ' => static fn () => $factory->restoreLock('key', ''),
+        ];
+        foreach ($calls as $start => $call) {
+            $e = self::caught($call);
+            self::assertSame(\ValueError::class, $e::class);
+            self::assertStringStartsWith($start, $e->getMessage());
+        }
+    }
+
+    public function testNamedArguments(): void
+    {
+        $key = self::key();
+        $lock = new RedisLock(prefix: 'p:', servers: RedisServer::shared()->tcp(), key: $key, ttl: 5);
+        self::assertTrue($lock->acquire(wait: 0));
+        self::assertTrue($lock->refresh(ttl: 6));
+        self::assertTrue($lock->release());
+        self::assertSame(1, $lock->synchronized(wait: 1, critical: static fn () => 1));
+        $handle = RedisLock::restore(token: 'token', key: $key, autoRelease: false, servers: 'memory://', prefix: 'p:');
+        self::assertTrue($handle->acquire());
+
+        $factory = new RedisLockFactory(autoRelease: false, servers: 'memory://');
+        self::assertTrue($factory->createLock(autoRelease: true, key: self::key())->acquire());
+        self::assertFalse($factory->restoreLock(token: 'token', key: self::key(), ttl: 2)->refresh());
+    }
+
+    public function testUnknownParametersAreRefused(): void
+    {
+        // Those of later versions, too: nobody may believe in a renewal that does not take place.
+        foreach (['renew' => true, 'maxHold' => 5.0, 'interrupt' => true, 'fencing' => true, 'fence' => 1, 'timeout' => 1] as $name => $value) {
+            foreach ([
+                static fn () => new RedisLock('key', ...[$name => $value]),
+                static fn () => RedisLock::restore('key', 'token', ...[$name => $value]),
+                static fn () => new RedisLockFactory(...[$name => $value]),
+                static fn () => (new RedisLockFactory())->createLock('key', ...[$name => $value]),
+            ] as $call) {
+                $e = self::caught($call);
+                self::assertSame(\Error::class, $e::class);
+                self::assertSame("Unknown named parameter \$$name", $e->getMessage());
+            }
+        }
+    }
+
+    public function testTooManyAndTooFewArguments(): void
+    {
+        $lock = new RedisLock('key', servers: 'memory://');
+        $factory = new RedisLockFactory('memory://');
+        $calls = [
+            'RedisLock::__construct() expects at least 1 argument, 0 given' => static fn () => new RedisLock(),
+            'RedisLock::__construct() expects at most 5 arguments, 6 given' => static fn () => new RedisLock('key', null, true, null, null, 1),
+            'RedisLock::acquire() expects at most 1 argument, 2 given' => static fn () => $lock->acquire(0, 1),
+            'RedisLock::synchronized() expects at least 1 argument, 0 given' => static fn () => $lock->synchronized(),
+            'RedisLock::synchronized() expects at most 2 arguments, 3 given' => static fn () => $lock->synchronized('time', 1, 1),
+            'RedisLock::release() expects exactly 0 arguments, 1 given' => static fn () => $lock->release(1),
+            'RedisLock::refresh() expects at most 1 argument, 2 given' => static fn () => $lock->refresh(1, 1),
+            'RedisLock::isAcquired() expects exactly 0 arguments, 1 given' => static fn () => $lock->isAcquired(1),
+            'RedisLock::getKey() expects exactly 0 arguments, 1 given' => static fn () => $lock->getKey(1),
+            'RedisLock::restore() expects at least 2 arguments, 1 given' => static fn () => RedisLock::restore('key'),
+            'RedisLock::restore() expects at most 6 arguments, 7 given' => static fn () => RedisLock::restore('key', 'token', 1, true, null, null, 1),
+            'RedisLockFactory::__construct() expects at most 4 arguments, 5 given' => static fn () => new RedisLockFactory(null, null, null, true, 1),
+            'RedisLockFactory::createLock() expects at least 1 argument, 0 given' => static fn () => $factory->createLock(),
+            'RedisLockFactory::restoreLock() expects at least 2 arguments, 1 given' => static fn () => $factory->restoreLock('key'),
+        ];
+        foreach ($calls as $message => $call) {
+            $e = self::caught($call);
+            self::assertSame(\ArgumentCountError::class, $e::class, $message);
+            self::assertSame($message, $e->getMessage());
+        }
+        self::assertFalse($lock->isAcquired());
+    }
+
+    public function testASubclassDoesNotChangeTheNameInAMessage(): void
+    {
+        // PHP names the class that declares the method.
+        $lock = new class('key') extends RedisLock {
+        };
+        $e = self::caught(static fn () => $lock->acquire(-1));
+        self::assertStringStartsWith('RedisLock::acquire(): Argument #1 ($wait) ', $e->getMessage());
+    }
+}

@@ -1,0 +1,250 @@
+<?php
+
+namespace RedisLock\Tests;
+
+use PHPUnit\Framework\Attributes\DataProvider;
+use RedisLock;
+use RedisLock\Tests\Support\Cleanup;
+use RedisLock\Tests\Support\LockTestCase;
+use RedisLock\Tests\Support\PhpProcess;
+use RedisLock\Tests\Support\RedisServer;
+use RedisLock\Tests\Support\Shell;
+
+/** Every snippet of README.md runs, and what its tables say is so. */
+final class ReadmeTest extends LockTestCase
+{
+    /** What the reader has: the names that the PHP snippets use without explaining them. */
+    private const APPLICATION = <<<'PHP'
+        $invoice = '1001';
+        $customers = ['Ada', 'Grace'];
+        $lock = new RedisLock("invoice:$invoice");
+        function report(string $customer): void { echo "reported\n"; }
+        function charge(string $invoice): void
+        {
+            echo "charged\n";
+            if ($GLOBALS['argv'][1] === 'lose') {
+                (new RedisLock("invoice:$invoice"))->forceRelease();
+            }
+        }
+
+        PHP;
+
+    /** The keys that the PHP snippets lock. */
+    private const KEYS = ['invoice:1001', 'nightly-report'];
+
+    /** @dataProvider phpSnippets */
+    #[DataProvider('phpSnippets')]
+    public function testPhpSnippetDoesItsWorkAndFreesTheLock(string $snippet): void
+    {
+        $process = self::runPhp($snippet);
+        self::assertSame(0, $process->wait(), $process->errorOutput());
+        self::assertSame('', $process->errorOutput());
+        self::assertMatchesRegularExpression('/^(charged\n|reported\nreported\n)$/', $process->output());
+        self::assertSame(0, RedisServer::shared()->command('DBSIZE'));
+    }
+
+    /** @dataProvider phpSnippets */
+    #[DataProvider('phpSnippets')]
+    public function testPhpSnippetDoesNothingWhileAnotherHoldsTheLock(string $snippet): void
+    {
+        $held = self::holdAll();
+        $process = self::runPhp($snippet);
+        $process->wait();
+        self::assertSame('', $process->output());
+        foreach ($held as $lock) {
+            self::assertTrue($lock->release(), 'It frees no lock of others.');
+        }
+    }
+
+    public function testBusyDownAndLostAreThreeAnswers(): void
+    {
+        $snippets = array_filter(self::snippets('php'), static fn ($snippet) => str_contains($snippet, 'catch'));
+        self::assertCount(1, $snippets);
+        $snippet = current($snippets);
+
+        $held = self::holdAll();
+        $busy = self::runPhp($snippet);
+        self::assertSame(0, $busy->wait());
+        self::assertStringStartsWith('busy: ', $busy->errorOutput());
+        self::assertSame('', $busy->output());
+        unset($held);
+
+        $nowhere = 'redis://127.0.0.1:' . RedisServer::freePort();
+        $down = self::runPhp($snippet, servers: $nowhere);
+        self::assertSame(0, $down->wait());
+        self::assertStringStartsWith('down: ', $down->errorOutput());
+        self::assertStringContainsString($nowhere, $down->errorOutput());
+        self::assertSame('', $down->output());
+
+        $lost = self::runPhp($snippet, 'lose');
+        self::assertSame(0, $lost->wait());
+        self::assertStringStartsWith('lost: ', $lost->errorOutput());
+        self::assertSame("charged\n", $lost->output());
+    }
+
+    public function testIniSnippetsLoadTheExtensionAndSetWhatTheySay(): void
+    {
+        self::assertNotEmpty(self::snippets('ini'));
+        foreach (self::snippets('ini') as $snippet) {
+            $folder = Cleanup::folder();
+            copy(self::extension(), "$folder/redis_lock.so");
+            file_put_contents("$folder/php.ini", "extension_dir=\"$folder\"\n$snippet");
+            [$code, $output] = Shell::run(
+                escapeshellarg(PHP_BINARY) . " -c '$folder' -r 'echo serialize(ini_get_all(\"redis_lock\", false));'",
+                ['PHP_INI_SCAN_DIR' => ''],
+            );
+            self::assertSame(0, $code, $output);
+            $expected = parse_ini_string($snippet);
+            self::assertSame('redis_lock', $expected['extension']);
+            unset($expected['extension']);
+            self::assertSame($expected, array_intersect_key(unserialize($output), $expected), $snippet);
+        }
+    }
+
+    /** @dataProvider shellSnippets */
+    #[DataProvider('shellSnippets')]
+    public function testShellSnippet(string $snippet): void
+    {
+        $folder = Cleanup::folder();
+        // PHP is the one of this test, and its folder for extensions is not the system's.
+        $script = "set -eu\nexport PHP_INI_SCAN_DIR=" . escapeshellarg((string) getenv('PHP_INI_SCAN_DIR')) . "\n"
+            . 'php() { ' . escapeshellarg(PHP_BINARY) . ' "$@"; }' . "\n"
+            . "php-config() { [ \"\$*\" = --extension-dir ] && echo '$folder'; }\n";
+        foreach (explode("\n", trim($snippet)) as $command) {
+            $words = explode(' ', $command);
+            if (in_array($words[0], ['bin/demo', 'bin/test'], true)) {
+                // DemoTest runs the one, and the other runs this: that they are there, and know the part named.
+                self::assertTrue(is_executable(Shell::FOLDER . "/$words[0]"), $command);
+                self::assertSame([0, ''], Shell::run("bash -n $words[0]"));
+                if (isset($words[1])) {
+                    self::assertStringContainsString("\n  $words[1] ", Shell::run('bin/test help')[1], $command);
+                }
+            } else {
+                self::assertContains($words[0], ['cargo', 'cp', 'php'], "This test does not know how to try: $command");
+                $script .= "$command\n";
+            }
+        }
+        [$code, $output] = Shell::run($script);
+        self::assertSame(0, $code, $output);
+        if (str_contains($snippet, '--extension-dir')) {
+            self::assertFileEquals(self::extension(), "$folder/redis_lock.so");
+        }
+        if (str_contains($snippet, '--ri')) {
+            self::assertStringContainsString('redis_lock.servers', $output);
+        }
+    }
+
+    public function testNoSnippetIsOfAnotherKind(): void
+    {
+        $known = count(self::snippets('php')) + count(self::snippets('ini')) + count(self::snippets('sh'));
+        self::assertSame(2 * $known, preg_match_all('/^\s*(```|~~~)/m', self::readme()), 'Each is php, ini or sh.');
+        self::assertDoesNotMatchRegularExpression('/^(\t| {4})/m', preg_replace('/^```.*?^```/ms', '', self::readme()),
+            'Code stands between fences.');
+    }
+
+    public function testTheTableOfMethodsIsTheClass(): void
+    {
+        preg_match_all('/^\| `((?:static )?\w+\(.*?\)(?:: [?\w]+)?)` \|/m', self::readme(), $rows);
+        $methods = array_map(self::signature(...), (new \ReflectionClass(RedisLock::class))->getMethods());
+        self::assertEqualsCanonicalizing($methods, $rows[1]);
+    }
+
+    public function testTheTableOfSettingsIsWhatThereIs(): void
+    {
+        preg_match_all('/^\| `(redis_lock\.\w+)` \| (?:`(.*?)`)? ?\|/m', self::readme(), $rows);
+        $settings = array_map(static fn ($setting) => (string) $setting['global_value'], ini_get_all('redis_lock'));
+        $table = array_combine($rows[1], $rows[2]);
+        ksort($table);
+        self::assertSame($settings, $table);
+    }
+
+    public function testTheAddressesAreTaken(): void
+    {
+        preg_match_all('/`([a-z]+:\/\/.*?)`/', self::readme(), $addresses);
+        self::assertGreaterThan(6, count($addresses[1]));
+        foreach ($addresses[1] as $address) {
+            self::assertSame('k', (new RedisLock('k', servers: $address))->getKey());
+        }
+    }
+
+    public function testTheNamesAreThere(): void
+    {
+        preg_match_all('/`((?:bin|src|stubs|php-tests)\/[\w.\/-]*)`/', self::readme(), $paths);
+        self::assertNotEmpty($paths[1]);
+        foreach ($paths[1] as $path) {
+            self::assertFileExists(Shell::FOLDER . "/$path");
+        }
+        preg_match_all('/`(RedisLock\\\\\w+|RedisLockFactory)`/', self::readme(), $classes);
+        self::assertNotEmpty($classes[1]);
+        foreach ($classes[1] as $class) {
+            self::assertTrue(class_exists($class), $class);
+        }
+        preg_match('/^rust-version = "(.*)"$/m', file_get_contents(Shell::FOLDER . '/Cargo.toml'), $rust);
+        preg_match_all('/Rust (\d[\d.]*\d)/', self::readme(), $versions);
+        self::assertSame([$rust[1]], array_values(array_unique($versions[1])));
+    }
+
+    public static function phpSnippets(): array
+    {
+        return array_map(static fn ($snippet) => [$snippet], self::snippets('php'));
+    }
+
+    public static function shellSnippets(): array
+    {
+        return array_map(static fn ($snippet) => [$snippet], self::snippets('sh'));
+    }
+
+    /** @return array<string, string> by the line where it begins */
+    private static function snippets(string $language): array
+    {
+        preg_match_all("/^```$language\\n(.*?)^```\$/ms", self::readme(), $matches, PREG_OFFSET_CAPTURE);
+        $snippets = [];
+        foreach ($matches[1] as [$snippet, $offset]) {
+            $snippets['line ' . (1 + substr_count(self::readme(), "\n", 0, $offset))] = $snippet;
+        }
+
+        return $snippets;
+    }
+
+    private static function readme(): string
+    {
+        return file_get_contents(Shell::FOLDER . '/README.md');
+    }
+
+    private static function runPhp(string $snippet, string $situation = '', ?string $servers = null): PhpProcess
+    {
+        return PhpProcess::code(self::APPLICATION . $snippet, [$situation], [
+            'redis_lock.servers' => $servers ?? RedisServer::shared()->unix(),
+            'redis_lock.wait' => 0.2,
+            'error_log' => '',
+        ]);
+    }
+
+    /** @return list<RedisLock> */
+    private static function holdAll(): array
+    {
+        return array_map(static function (string $key): RedisLock {
+            $lock = new RedisLock($key, servers: RedisServer::shared()->unix());
+            self::assertTrue($lock->acquire());
+
+            return $lock;
+        }, self::KEYS);
+    }
+
+    /** The file that this process loaded. */
+    private static function extension(): string
+    {
+        preg_match('/\S*redis_lock\.so$/m', file_get_contents('/proc/self/maps'), $match);
+
+        return $match[0];
+    }
+
+    private static function signature(\ReflectionMethod $method): string
+    {
+        $parameters = array_map(static fn (\ReflectionParameter $parameter) => $parameter->getType() . ' $' . $parameter->getName()
+            . ($parameter->isOptional() ? ' = ' . strtolower(var_export($parameter->getDefaultValue(), true)) : ''), $method->getParameters());
+
+        return ($method->isStatic() ? 'static ' : '') . $method->getName() . '(' . implode(', ', $parameters) . ')'
+            . ($method->hasReturnType() ? ': ' . $method->getReturnType() : '');
+    }
+}

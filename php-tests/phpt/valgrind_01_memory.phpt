@@ -1,0 +1,124 @@
+--TEST--
+valgrind: the extension reads and writes no memory that is not its own
+--DESCRIPTION--
+Counted are only errors with the extension in their stack: what PHP does by itself is not its business. One script goes
+through construction, waits, failures, handlers, a child, restore and a fatal end.
+--SKIPIF--
+<?php
+if (!is_executable(trim(shell_exec('command -v valgrind') ?? ''))) {
+    die('skip there is no valgrind');
+}
+?>
+--FILE--
+<?php
+require __DIR__ . '/phpt.inc';
+
+// Of this process, whose mapping tells the name of the extension's file.
+preg_match('~/\S*redis_lock\S*\.so~', file_get_contents('/proc/self/maps'), $match);
+$extension = basename($match[0]);
+
+$script = server()->folder . '/script.php';
+file_put_contents($script, <<<'PHP'
+<?php
+$lock = new RedisLock('key', ttl: 300);
+$other = new RedisLock('key', ttl: 300);
+$done = [$lock->acquire(), $other->acquire(), $other->acquire(wait: 0.05), $lock->refresh(5), $lock->getHolder()['pid'] === getmypid()];
+foreach ([
+    fn () => $lock->acquire(),
+    fn () => $lock->acquire(wait: -1),
+    fn () => new RedisLock(''),
+    fn () => new RedisLock("\0\xff", ttl: NAN),
+    fn () => new RedisLock('key', servers: 'nonsense'),
+    fn () => (new RedisLock('key', servers: 'redis://127.0.0.1:1'))->acquire(),
+    fn () => $lock->__construct('key'),
+    fn () => clone $lock,
+    fn () => serialize($lock),
+    fn () => (new ReflectionClass(RedisLock::class))->newInstanceWithoutConstructor()->acquire(),
+    fn () => $other->synchronized(fn () => 1, wait: 0.02),
+] as $failing) {
+    try {
+        $failing();
+        $done[] = 'nothing thrown';
+    } catch (Throwable $e) {
+        $done[] = (string) $e !== '';
+    }
+}
+$done[] = $lock->release();
+$done[] = $lock->synchronized(fn () => str_repeat('value', 3)) === 'valuevaluevalue';
+try {
+    $lock->synchronized(fn () => throw new DomainException('of the callable'));
+} catch (DomainException) {
+}
+try {
+    $lock->synchronized(fn () => $lock->forceRelease());
+} catch (RedisLock\LockLostException $e) {
+    $done[] = $e->getResult();
+}
+
+pcntl_async_signals(true);
+pcntl_signal(SIGALRM, fn () => throw new DomainException('stop'));
+$lock->acquire();
+try {
+    pcntl_alarm(1);
+    $other->acquire(wait: 20);
+} catch (DomainException) {
+    $done[] = true;
+}
+
+if (($pid = pcntl_fork()) === 0) {
+    $lock->release();
+    (new RedisLock('of the child'))->acquire();
+    exit(0);
+}
+pcntl_waitpid($pid, $status);
+$done[] = $status === 0;
+
+$token = $lock->getToken();
+$restored = RedisLock::restore('key', $token, ttl: 300);
+$done[] = $restored->refresh() && $restored->isAcquired() && $restored->getRemainingLifetime() > 0;
+$restored->release();
+
+$factory = new RedisLockFactory(prefix: 'p:');
+$made = $factory->createLock('key', ttl: 300);
+$done[] = $made->acquire();
+$memory = new RedisLock('key', servers: 'memory://');
+$done[] = $memory->synchronized(fn () => $memory->isAcquired());
+
+$fiber = new Fiber(fn () => (new RedisLock('of the fiber'))->synchronized(Fiber::suspend(...)));
+$fiber->start();
+echo count($done), ' steps', array_filter($done, fn ($step) => $step !== true) === [1 => false, 2 => false] ? "\n" : json_encode($done);
+(new RedisLock('at the end', ttl: 300))->synchronized(fn () => trigger_error('the end', E_USER_ERROR));
+PHP);
+
+$log = server()->folder . '/valgrind.log';
+$process = proc_open(
+    [
+        'valgrind', "--log-file=$log", '--child-silent-after-fork=yes', '--leak-check=no', '--num-callers=40', '--error-limit=no',
+        '--run-libc-freeres=no', PHP_BINARY, '-d', 'opcache.enable_cli=0', '-d', 'pcre.jit=0', '-d', 'log_errors=0',
+        '-d', 'redis_lock.servers=' . server()->unix(), $script,
+    ],
+    [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']],
+    $pipes,
+    // Freed memory must be seen as such, and the extension's names be there to the end.
+    env_vars: ['USE_ZEND_ALLOC' => '0', 'ZEND_DONT_UNLOAD_MODULES' => '1'] + getenv(),
+);
+$output = stream_get_contents($pipes[1]);
+proc_close($process);
+
+check('the script did all its steps', preg_match('/^\d+ steps\n\s*(PHP )?Fatal error: the end/', $output) === 1, $output);
+same('nothing is left', [], keys());
+
+$report = preg_replace('/^==\d+== ?/m', '', file_get_contents($log));
+check('valgrind was there to the end', str_contains($report, 'ERROR SUMMARY'), $report);
+$kinds = '/^(Invalid|Use of uninit|Conditional jump|Syscall param|Jump to|Mismatched|Source and dest|Process terminating)/m';
+$errors = array_filter(
+    explode("\n\n", $report),
+    fn (string $block) => preg_match($kinds, $block) && str_contains($block, $extension),
+);
+same('no error has the extension in its stack', [], array_values($errors));
+?>
+--EXPECT--
+the script did all its steps: yes
+nothing is left: yes
+valgrind was there to the end: yes
+no error has the extension in its stack: yes
