@@ -180,8 +180,8 @@ for_the_build=(gcc libc6-dev ca-certificates libclang-dev php-cli php-dev)
 # shellcheck disable=SC2034
 build=(cargo build --release --locked)
 
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
-export CARGO_TARGET_DIR
+# Where the built file is to be found, whatever the user's cargo is set to.
+export CARGO_TARGET_DIR=$PWD/target
 
 # Lets every PHP process that is started from here on load what was built, also php-fpm and children of children.
 # It reads all of $scratch/ini.
