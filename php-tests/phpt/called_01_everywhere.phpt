@@ -17,6 +17,8 @@ $use = function (string $where) {
 
 class Destructor
 {
+    public self $self;
+
     public function __construct(private Closure $use, private string $where)
     {
     }

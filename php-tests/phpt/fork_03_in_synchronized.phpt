@@ -22,7 +22,7 @@ foreach ([
     'tries to release and returns' => fn (RedisLock $lock) => $lock->release(),
 ] as $how => $end) {
     $lock = new RedisLock('invoice', ttl: 300);
-    $said = outcome(fn () => $lock->synchronized(function () use ($lock, $end, &$fork, &$token, &$held) {
+    $critical = function () use ($lock, $end, &$fork, &$token, &$held) {
         $token = $lock->getToken();
         $fork = new Fork();
         if ($fork->pid === 0) {
@@ -32,7 +32,8 @@ foreach ([
         $held = [$lock->isAcquired(), $lock->getToken(), server()->command('GET', 'invoice'), keys()];
 
         return 'of the parent';
-    }));
+    };
+    $said = outcome(fn () => $lock->synchronized($critical));
     if ($fork->pid === 0) {
         $fork->report([$said, $lock->isAcquired(), $warnings]);
     }

@@ -37,6 +37,7 @@ foreach ([
         // An early answer says nothing about the end, but the next request comes after it.
         [$next] = $how === 'answer sent early' ? $fpm->requests($fpm->script('echo "after it";')) : ['after it'];
         same('  is free', ['after it', []], [$next, keys()]);
+        server()->flush();
     }
 }
 
