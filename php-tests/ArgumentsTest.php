@@ -17,10 +17,7 @@ use RedisLockFactory;
  */
 final class ArgumentsTest extends LockTestCase
 {
-    /**
-     * One row for each parameter: function, position, name, type, and what shows which value arrived. The latter gets
-     * a function that calls another one with arguments, from a file of the kind under test.
-     */
+    /** One row for each parameter; its last column makes the call, and shows which value arrived. */
     public static function parameters(): array
     {
         $memory = ['servers' => 'memory://'];
@@ -44,43 +41,71 @@ final class ArgumentsTest extends LockTestCase
         };
         $token = static fn (RedisLock $lock): ?string => $lock->acquire() ? $lock->getToken() : null;
 
-        $rows = [
-            ['RedisLock::__construct', 1, 'key', 'string', static fn (string $in, mixed $v) => $in::create(RedisLock::class, $v, ...$memory)->getKey()],
-            ['RedisLock::__construct', 2, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::create(RedisLock::class, self::key(), $v, ...$memory))],
-            ['RedisLock::__construct', 3, 'autoRelease', 'bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::create(RedisLock::class, self::key(), 1.0, $v, ...$memory))],
-            ['RedisLock::__construct', 4, 'servers', '?string', static fn (string $in, mixed $v) => $in::create(RedisLock::class, 'key', null, true, $v)->getKey()],
-            ['RedisLock::__construct', 5, 'prefix', '?string', static fn (string $in, mixed $v) => $names($in::create(RedisLock::class, 'key', null, true, RedisServer::shared()->tcp(), $v))],
-            ['RedisLock::acquire', 1, 'wait', 'float', static fn (string $in, mixed $v) => $in::call((new RedisLock(self::key(), ...$memory))->acquire(...), $v)],
-            ['RedisLock::synchronized', 2, 'wait', '?float', static fn (string $in, mixed $v) => $in::call((new RedisLock(self::key(), ...$memory))->synchronized(...), static fn () => 'value', $v)],
-            ['RedisLock::refresh', 1, 'ttl', '?float', static function (string $in, mixed $v) use ($memory): float {
-                $lock = new RedisLock(self::key(), ...$memory);
-                $lock->acquire();
-                self::assertTrue($in::call($lock->refresh(...), $v));
+        $tcp = static fn () => RedisServer::shared()->tcp();
+        $new = static fn (string $in, mixed ...$arguments) => $in::create(RedisLock::class, ...$arguments);
+        $factory = static fn (string $in, mixed ...$arguments) => $in::create(RedisLockFactory::class, ...$arguments);
+        $restore = static fn (string $in, mixed ...$arguments) => $in::call(RedisLock::restore(...), ...$arguments);
+        $create = static fn (string $in, mixed ...$arguments) => $in::call((new RedisLockFactory('memory://'))->createLock(...), ...$arguments);
+        $handle = static fn (string $in, mixed ...$arguments) => $in::call((new RedisLockFactory('memory://'))->restoreLock(...), ...$arguments);
+        $free = static fn () => new RedisLock(self::key(), servers: 'memory://');
+        $refresh = static function (string $in, mixed $v) use ($free): float {
+            $lock = $free();
+            $lock->acquire();
+            self::assertTrue($in::call($lock->refresh(...), $v));
 
-                return round($lock->getHolder()['ttl']);
-            }],
-            ['RedisLock::restore', 1, 'key', 'string', static fn (string $in, mixed $v) => $in::call(RedisLock::restore(...), $v, 'token', ...$memory)->getKey()],
-            ['RedisLock::restore', 2, 'token', 'string', static fn (string $in, mixed $v) => $token($in::call(RedisLock::restore(...), self::key(), $v, ...$memory))],
-            ['RedisLock::restore', 3, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::call(RedisLock::restore(...), self::key(), 'token', $v, ...$memory))],
-            ['RedisLock::restore', 4, 'autoRelease', 'bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::call(RedisLock::restore(...), self::key(), 'token', 1.0, $v, ...$memory))],
-            ['RedisLock::restore', 5, 'servers', '?string', static fn (string $in, mixed $v) => $in::call(RedisLock::restore(...), 'key', 'token', null, true, $v)->getKey()],
-            ['RedisLock::restore', 6, 'prefix', '?string', static fn (string $in, mixed $v) => $names($in::call(RedisLock::restore(...), 'key', 'token', null, true, RedisServer::shared()->tcp(), $v))],
-            ['RedisLockFactory::__construct', 1, 'servers', '?string', static fn (string $in, mixed $v) => $in::create(RedisLockFactory::class, $v)->createLock('key')->getKey()],
-            ['RedisLockFactory::__construct', 2, 'prefix', '?string', static fn (string $in, mixed $v) => $names($in::create(RedisLockFactory::class, RedisServer::shared()->tcp(), $v)->createLock('key'))],
-            ['RedisLockFactory::__construct', 3, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::create(RedisLockFactory::class, 'memory://', null, $v)->createLock(self::key()))],
-            ['RedisLockFactory::__construct', 4, 'autoRelease', 'bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::create(RedisLockFactory::class, 'memory://', null, 1.0, $v)->createLock(self::key()))],
-            ['RedisLockFactory::createLock', 1, 'key', 'string', static fn (string $in, mixed $v) => $in::call((new RedisLockFactory('memory://'))->createLock(...), $v)->getKey()],
-            ['RedisLockFactory::createLock', 2, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::call((new RedisLockFactory('memory://'))->createLock(...), self::key(), $v))],
-            ['RedisLockFactory::createLock', 3, 'autoRelease', '?bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::call((new RedisLockFactory('memory://'))->createLock(...), self::key(), 1.0, $v))],
-            ['RedisLockFactory::restoreLock', 1, 'key', 'string', static fn (string $in, mixed $v) => $in::call((new RedisLockFactory('memory://'))->restoreLock(...), $v, 'token')->getKey()],
-            ['RedisLockFactory::restoreLock', 2, 'token', 'string', static fn (string $in, mixed $v) => $token($in::call((new RedisLockFactory('memory://'))->restoreLock(...), self::key(), $v))],
-            ['RedisLockFactory::restoreLock', 3, 'ttl', '?float', static fn (string $in, mixed $v) => $ttl($in::call((new RedisLockFactory('memory://'))->restoreLock(...), self::key(), 'token', $v))],
-            ['RedisLockFactory::restoreLock', 4, 'autoRelease', '?bool', static fn (string $in, mixed $v) => $staysAfterDrop($in::call((new RedisLockFactory('memory://'))->restoreLock(...), self::key(), 'token', 1.0, $v))],
+            return round($lock->getHolder()['ttl']);
+        };
+
+        $rows = [
+            'RedisLock::__construct' => [
+                ['key', 'string', static fn ($in, $v) => $new($in, $v, ...$memory)->getKey()],
+                ['ttl', '?float', static fn ($in, $v) => $ttl($new($in, self::key(), $v, ...$memory))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($new($in, self::key(), 1.0, $v, ...$memory))],
+                ['servers', '?string', static fn ($in, $v) => $new($in, 'key', null, true, $v)->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($new($in, 'key', null, true, $tcp(), $v))],
+            ],
+            'RedisLock::acquire' => [
+                ['wait', 'float', static fn ($in, $v) => $in::call($free()->acquire(...), $v)],
+            ],
+            'RedisLock::synchronized' => [
+                1 => ['wait', '?float', static fn ($in, $v) => $in::call($free()->synchronized(...), static fn () => 'value', $v)],
+            ],
+            'RedisLock::refresh' => [
+                ['ttl', '?float', $refresh],
+            ],
+            'RedisLock::restore' => [
+                ['key', 'string', static fn ($in, $v) => $restore($in, $v, 'token', ...$memory)->getKey()],
+                ['token', 'string', static fn ($in, $v) => $token($restore($in, self::key(), $v, ...$memory))],
+                ['ttl', '?float', static fn ($in, $v) => $ttl($restore($in, self::key(), 'token', $v, ...$memory))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($restore($in, self::key(), 'token', 1.0, $v, ...$memory))],
+                ['servers', '?string', static fn ($in, $v) => $restore($in, 'key', 'token', null, true, $v)->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($restore($in, 'key', 'token', null, true, $tcp(), $v))],
+            ],
+            'RedisLockFactory::__construct' => [
+                ['servers', '?string', static fn ($in, $v) => $factory($in, $v)->createLock('key')->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($factory($in, $tcp(), $v)->createLock('key'))],
+                ['ttl', '?float', static fn ($in, $v) => $ttl($factory($in, 'memory://', null, $v)->createLock(self::key()))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($factory($in, 'memory://', null, 1.0, $v)->createLock(self::key()))],
+            ],
+            'RedisLockFactory::createLock' => [
+                ['key', 'string', static fn ($in, $v) => $create($in, $v)->getKey()],
+                ['ttl', '?float', static fn ($in, $v) => $ttl($create($in, self::key(), $v))],
+                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($create($in, self::key(), 1.0, $v))],
+            ],
+            'RedisLockFactory::restoreLock' => [
+                ['key', 'string', static fn ($in, $v) => $handle($in, $v, 'token')->getKey()],
+                ['token', 'string', static fn ($in, $v) => $token($handle($in, self::key(), $v))],
+                ['ttl', '?float', static fn ($in, $v) => $ttl($handle($in, self::key(), 'token', $v))],
+                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($handle($in, self::key(), 'token', 1.0, $v))],
+            ],
         ];
         $named = [];
-        foreach ($rows as $row) {
-            $named["$row[0] \$$row[2], weak"] = [Weak::class, ...$row];
-            $named["$row[0] \$$row[2], strict"] = [Strict::class, ...$row];
+        foreach ($rows as $function => $parameters) {
+            foreach ($parameters as $index => [$name, $type, $use]) {
+                foreach (['weak' => Weak::class, 'strict' => Strict::class] as $mode => $in) {
+                    $named["$function \$$name, $mode"] = [$in, $function, $index + 1, $name, $type, $use];
+                }
+            }
         }
 
         return $named;

@@ -199,7 +199,7 @@ final class SettingsTest extends LockTestCase
     {
         $rows = [];
         foreach ([
-            'ttl' => ['0', '-1', '0.001', 'abc', '', '5x', 'INF', 'NAN', '1e300'],
+            'ttl' => ['0', '-1', '0.001', 'abc', '', 'INF', 'NAN', '1e300'],
             'connect_timeout' => ['0', '-1', 'abc', '', 'INF', 'NAN'],
             'command_timeout' => ['0', '-1', 'abc', '', 'INF', 'NAN'],
             'poll_min' => ['0', '-1', 'abc', '', 'NAN'],
@@ -236,7 +236,7 @@ final class SettingsTest extends LockTestCase
 
     public function testAWrongWaitIsNamedWhenItIsNeeded(): void
     {
-        foreach (['-1', 'abc', '', 'NAN'] as $value) {
+        foreach (['-1', '-0.001', '-INF'] as $value) {
             $this->setting('wait', $value);
             $lock = new RedisLock('key', servers: 'memory://');
             self::assertTrue($lock->acquire());
