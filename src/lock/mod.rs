@@ -1,0 +1,13 @@
+//! The protocol of the lock, in plain Rust: no PHP, no sockets, and time is passed in.
+
+pub mod backoff;
+pub mod engine;
+pub mod error;
+pub mod keys;
+pub mod lease;
+pub mod options;
+pub mod ports;
+pub mod time;
+pub mod token;
+pub mod ttl;
+pub mod waiting;

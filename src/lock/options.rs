@@ -1,0 +1,76 @@
+//! What a lock can be told, with its defaults and its checks.
+
+use std::time::Duration;
+
+use super::{error::BadValue, ttl::Ttl};
+
+/// Of one lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub ttl: Ttl,
+    pub auto_release: bool,
+    pub limits: Limits,
+    pub poll: Poll,
+    /// Whether the token names host, process and time.
+    pub identify: bool,
+}
+
+/// How long the parts of a call may take. A call ends within its wait + connect + 2 × command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Name resolution, connection, TLS and authentication together.
+    pub connect: Duration,
+    /// One request and its reply.
+    pub command: Duration,
+}
+
+impl Limits {
+    /// What a call may take beyond its wait: at most two requests, and one new connection between them.
+    pub fn grace(&self) -> Duration {
+        self.connect.saturating_add(self.command.saturating_mul(2))
+    }
+}
+
+/// The bounds of the time between two looks at a busy key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    pub min: Duration,
+    pub max: Duration,
+}
+
+impl Poll {
+    pub fn validate(&self) -> Result<(), BadValue> {
+        if self.min > self.max {
+            return Err(BadValue("must not be greater than redis_lock.poll_max".into()));
+        }
+        Ok(())
+    }
+}
+
+/// A duration that must be positive and finite: a time-out, or the time between two looks.
+pub fn positive_duration(seconds: f64) -> Result<Duration, BadValue> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| *duration >= Duration::from_millis(1) && *duration <= Duration::from_secs(86_400))
+        .ok_or_else(|| BadValue("must be from 0.001 to 86400 seconds".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_bounded() {
+        assert_eq!(positive_duration(0.25), Ok(Duration::from_millis(250)));
+        for bad in [0.0, -1.0, 0.0001, 1e9, f64::INFINITY, f64::NAN] {
+            assert!(positive_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_bounds_of_polling_are_in_order() {
+        let poll = |min, max| Poll { min: Duration::from_millis(min), max: Duration::from_millis(max) };
+        assert!(poll(10, 10).validate().is_ok());
+        assert!(poll(11, 10).validate().is_err());
+    }
+}

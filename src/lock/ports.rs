@@ -1,0 +1,128 @@
+//! What the engine needs of the world: servers, a clock, a way to sleep, and a host that may interrupt.
+//!
+//! A store makes one bounded attempt; whether to try again, and what may be concluded, is the engine's to decide.
+//! Its answers are never a bool: an answer that did not come is unknown, and unknown is not "no".
+
+use super::{
+    keys::Key,
+    options::Limits,
+    time::Moment,
+    token::{Holder, Token},
+    ttl::Ttl,
+};
+
+pub trait Clock {
+    /// Monotonic, and counting the time that the machine was suspended, where the system has such a clock.
+    fn now(&self) -> Moment;
+}
+
+/// The program around the lock. It runs what is pending (signal handlers, time limits) when it is asked to, at least
+/// every 100 ms, and may then want the call to end.
+pub trait Interrupt {
+    /// Runs what is pending. No borrow and no lock may be held: it may use locks itself, or fork.
+    fn pump(&self);
+    /// Whether the call is to end. It stays so once it is, and nothing more is run.
+    fn stopped(&self) -> bool;
+    /// Which process this is: another number in a child that what `pump` ran has forked.
+    fn process(&self) -> u64;
+}
+
+/// How a waiter sleeps until it is worth to look again.
+pub trait WakeUp {
+    /// Returns at `until`, or earlier when the host wants the call to end.
+    fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt);
+}
+
+/// The bounds of one attempt.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// The end of the whole call; an attempt ends within this and within its limits.
+    pub until: Moment,
+    pub limits: Limits,
+    pub clock: &'a dyn Clock,
+    pub interrupt: &'a dyn Interrupt,
+}
+
+/// A server that holds keys.
+pub trait Store {
+    /// Its address as messages say it: no user, no password.
+    fn name(&self) -> &str;
+    /// Sets the key if it is free. A token that holds it already is refused.
+    fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote;
+    /// Takes the key if it is free. If the token holds it already, that is success, and its ttl starts anew.
+    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote;
+    /// Frees the key if the token holds it.
+    fn leave(&self, key: &Key, token: &Token, call: &Call) -> Freed;
+    /// Starts the ttl anew if the token holds the key.
+    fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal;
+    /// Who holds the key, and by what value. A key that is no string is an error, for it is no lock.
+    fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault>;
+}
+
+#[derive(Debug)]
+pub enum Vote {
+    Granted,
+    /// Someone else holds the key; who, if the answer told.
+    Refused(Option<Holder>),
+    Unknown(Fault),
+}
+
+#[derive(Debug)]
+pub enum Freed {
+    Freed,
+    NotOurs,
+    Unknown(Fault),
+}
+
+#[derive(Debug)]
+pub enum Renewal {
+    Renewed,
+    Lost,
+    Unknown(Fault),
+}
+
+#[derive(Clone, Debug)]
+pub struct Occupant {
+    pub token: Token,
+    pub holder: Holder,
+}
+
+/// Why a server gave no answer to build on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub server: String,
+    pub cause: Cause,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The request was not sent.
+    Unreachable(String),
+    /// The request may have been carried out, or may yet be.
+    NoAnswer(String),
+    /// The server answered with an error; the request was not carried out.
+    Answered(String),
+    /// The request was the parent's; this is a child that a signal handler forked.
+    Forked,
+}
+
+impl Fault {
+    /// Whether the request may have been carried out, or may yet be.
+    pub fn may_have_run(&self) -> bool {
+        matches!(self.cause, Cause::NoAnswer(_))
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let server = &self.server;
+        match &self.cause {
+            Cause::Unreachable(why) => write!(f, "cannot connect to {server}: {why}"),
+            Cause::NoAnswer(why) => write!(f, "no answer from {server}: {why}"),
+            Cause::Answered(error) => write!(f, "{server} answered with an error: {error}"),
+            Cause::Forked => write!(f, "the process forked during a request to {server}"),
+        }
+    }
+}

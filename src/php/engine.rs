@@ -1,0 +1,99 @@
+//! What we use of the engine beyond what ext-php-rs binds. All of it is part of the Zend API of PHP 8.1 and up.
+
+use std::{
+    ffi::{c_char, c_int, c_void},
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+};
+
+use ext_php_rs::{
+    ffi::{ext_php_rs_executor_globals, zend_class_entry, zend_execute_data, zend_object, zend_string},
+    types::Zval,
+};
+
+unsafe extern "C" {
+    pub fn zend_parse_arg_double_slow(arg: *const Zval, dest: *mut f64, position: u32) -> bool;
+    pub fn zend_parse_arg_bool_slow(arg: *const Zval, dest: *mut bool, position: u32) -> bool;
+    pub fn zend_parse_arg_str_slow(arg: *mut Zval, dest: *mut *mut zend_string, position: u32) -> bool;
+    pub fn zend_argument_type_error(position: u32, format: *const c_char, ...);
+    pub fn zend_argument_value_error(position: u32, format: *const c_char, ...);
+    pub fn zend_value_error(format: *const c_char, ...);
+    pub fn zend_wrong_callback_error(position: u32, error: *mut c_char);
+    #[cfg(php83)]
+    pub fn zend_zval_value_name(arg: *const Zval) -> *const c_char;
+    #[cfg(not(php83))]
+    pub fn zend_zval_type_name(arg: *const Zval) -> *const c_char;
+    pub fn zend_get_called_scope(frame: *mut zend_execute_data) -> *mut zend_class_entry;
+    pub fn object_init_ex(object: *mut Zval, class: *mut zend_class_entry) -> c_int;
+    pub fn zend_update_property(
+        scope: *mut zend_class_entry,
+        object: *mut zend_object,
+        name: *const c_char,
+        length: usize,
+        value: *mut Zval,
+    );
+    pub fn zend_is_unwind_exit(object: *const zend_object) -> bool;
+    pub fn zend_timeout();
+    pub fn zend_ini_double(name: *const c_char, length: usize, original: c_int) -> f64;
+    pub fn zend_ini_string(name: *const c_char, length: usize, original: c_int) -> *const c_char;
+    pub fn display_ini_entries(module: *mut c_void);
+    pub static spl_ce_LogicException: *mut zend_class_entry;
+    pub static spl_ce_RuntimeException: *mut zend_class_entry;
+    pub static zend_ce_generator: *mut zend_class_entry;
+}
+
+/// An exception is pending, which must not be hidden: `exit` is one of them, inside the engine.
+pub fn has_exception() -> bool {
+    // SAFETY: the globals of this thread, which runs PHP.
+    unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() }
+}
+
+/// Takes the pending exception away while something else runs; `resume` puts it back, untouched.
+pub fn suspend_exception() -> *mut zend_object {
+    // SAFETY: as above. The reference that the engine holds passes to the caller.
+    unsafe { std::mem::replace(&mut (*ext_php_rs_executor_globals()).exception, std::ptr::null_mut()) }
+}
+
+/// Puts back what `suspend_exception` took. What was thrown meanwhile is dropped.
+pub fn resume_exception(exception: *mut zend_object) {
+    let thrown_meanwhile = suspend_exception();
+    // SAFETY: the engine takes over the reference to `exception`; we own that to the other.
+    unsafe {
+        (*ext_php_rs_executor_globals()).exception = exception;
+        if let Some(object) = thrown_meanwhile.as_mut() {
+            ext_php_rs::ffi::ext_php_rs_zend_object_release(object);
+        }
+    }
+}
+
+/// Whether the request is ending: shutdown functions, destructors, and what comes after.
+pub fn is_shutting_down() -> bool {
+    const IN_SHUTDOWN: u8 = 1;
+    // SAFETY: the globals of this thread.
+    unsafe { (*ext_php_rs_executor_globals()).flags & IN_SHUTDOWN != 0 }
+}
+
+/// Whether the interrupt flag was set; clears it.
+pub fn take_interrupt() -> bool {
+    // SAFETY: one byte on every version, read and written atomically by the engine as well (`zend_atomic_bool`, or a
+    // plain byte on 8.1); it lives as long as the thread.
+    unsafe {
+        let flag = (&raw mut (*ext_php_rs_executor_globals()).vm_interrupt).cast::<AtomicBool>();
+        (*flag).load(SeqCst) && (*flag).swap(false, SeqCst)
+    }
+}
+
+/// Whether the time limit was reached.
+pub fn has_timed_out() -> bool {
+    // SAFETY: as above.
+    unsafe { (*(&raw mut (*ext_php_rs_executor_globals()).timed_out).cast::<AtomicBool>()).load(SeqCst) }
+}
+
+/// Runs what set the interrupt flag: signal handlers, mostly. It may throw, and it may bail out.
+pub fn run_interrupts() {
+    // SAFETY: set at start-up of the modules, and only called on the thread that runs PHP, with its current frame.
+    unsafe {
+        if let Some(function) = ext_php_rs::ffi::zend_interrupt_function {
+            function((*ext_php_rs_executor_globals()).current_execute_data);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The exception classes, and the one place that says which error becomes which of them.
+//!
+//! They are registered by hand, without a Rust payload: so file, line, trace, previous, `new`, subclasses and
+//! serialization are PHP's own.
+
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+
+use ext_php_rs::{
+    args::ArgInfoTables,
+    builders::{ClassBuilder, ClassProperty, FunctionBuilder},
+    error::Result,
+    ffi::{zend_class_entry, zend_read_property, zend_throw_error, zend_throw_exception},
+    flags::{DataType, ErrorType, PropertyFlags},
+    types::Zval,
+    zend::{ClassEntry, ce},
+};
+
+use super::{
+    engine,
+    method::{self, Stop, c_string},
+};
+use crate::lock::{
+    error::{Error, seconds},
+    ports::Cause,
+    token::Holder,
+};
+
+type Class = AtomicPtr<zend_class_entry>;
+
+static BASE: Class = Class::new(std::ptr::null_mut());
+static CONNECTION: Class = Class::new(std::ptr::null_mut());
+static COMMAND: Class = Class::new(std::ptr::null_mut());
+static LOCK_TIMEOUT: Class = Class::new(std::ptr::null_mut());
+static LOCK_LOST: Class = Class::new(std::ptr::null_mut());
+
+/// At each module start: a restart in the same process makes the classes anew.
+pub fn register() -> Result<()> {
+    // The class table that `ClassEntry::try_find` searches does not exist yet.
+    let runtime: fn() -> &'static ClassEntry = || entry(unsafe { engine::spl_ce_RuntimeException });
+    child("RedisLock\\Exception", runtime).registration(|class, args| keep(&BASE, class, args)).register()?;
+    let base: fn() -> &'static ClassEntry = || entry(BASE.load(SeqCst));
+    child("RedisLock\\ConnectionException", base)
+        .registration(|class, args| keep(&CONNECTION, class, args))
+        .register()?;
+    child("RedisLock\\CommandException", base).registration(|class, args| keep(&COMMAND, class, args)).register()?;
+    child("RedisLock\\LockTimeoutException", base)
+        .registration(|class, args| keep(&LOCK_TIMEOUT, class, args))
+        .register()?;
+    let get_result = FunctionBuilder::new(
+        "getResult",
+        method::handler!(|args, value| {
+            args.expect(0, 0)?;
+            get_result(args, value);
+            Ok(())
+        }),
+    )
+    .returns(DataType::Mixed, false, false);
+    child("RedisLock\\LockLostException", base)
+        .property(ClassProperty {
+            name: "result".into(),
+            flags: PropertyFlags::Private,
+            default: None,
+            docs: &[],
+            ty: None,
+            nullable: true,
+            readonly: false,
+            default_stub: None,
+        })
+        .method(get_result, method::PUBLIC)
+        .registration(|class, args| keep(&LOCK_LOST, class, args))
+        .register()
+}
+
+fn child(name: &str, parent: fn() -> &'static ClassEntry) -> ClassBuilder {
+    ClassBuilder::new(name).extends((parent, ""))
+}
+
+fn keep(class: &Class, entry: &'static mut ClassEntry, args: ArgInfoTables) {
+    class.store(entry, SeqCst);
+    // The engine reads them for as long as the class lives.
+    Box::leak(args);
+}
+
+fn entry(class: *mut zend_class_entry) -> &'static ClassEntry {
+    // SAFETY: the engine's class, or one that `keep` stored at module start; both live until the module ends.
+    unsafe { class.as_ref() }.unwrap_or(ce::exception())
+}
+
+const RESULT: &std::ffi::CStr = c"result";
+
+fn get_result(args: &mut super::args::Args, value: &mut Zval) {
+    let Some(this) = args.object() else { return };
+    let mut buffer = Zval::new();
+    // SAFETY: the property is declared by the class; what is returned is the property itself, or the buffer.
+    let result = unsafe {
+        zend_read_property(LOCK_LOST.load(SeqCst), this, RESULT.as_ptr(), RESULT.count_bytes(), true, &mut buffer)
+    };
+    // SAFETY: null or valid, as above.
+    if let Some(result) = unsafe { result.as_ref() } {
+        *value = result.dereference().shallow_clone();
+    }
+}
+
+fn throw(class: &Class, message: &str) -> Stop {
+    // SAFETY: a class that lives, and a string that the engine copies.
+    unsafe { zend_throw_exception(class.load(SeqCst), c_string(message).as_ptr(), 0) };
+    Stop::Thrown
+}
+
+/// An error of the layers below, as PHP sees it.
+pub fn lock(error: Error) -> Stop {
+    match &error {
+        Error::Store(fault) => match fault.cause {
+            Cause::Answered(_) => throw(&COMMAND, &error.to_string()),
+            Cause::Unreachable(_) | Cause::NoAnswer(_) | Cause::Forked => throw(&CONNECTION, &error.to_string()),
+        },
+        Error::UsedUp { .. } | Error::Forked => throw(&CONNECTION, &error.to_string()),
+        // What interrupted is pending already; the pump knows it better.
+        Error::Interrupted => Stop::Thrown,
+    }
+}
+
+pub fn randomness(message: &str) -> Stop {
+    throw(&BASE, message)
+}
+
+pub fn timeout(key: &[u8], holder: Option<&Holder>, waited: std::time::Duration) -> Stop {
+    let who = holder.map_or(String::new(), |holder| format!("; {}", in_words(holder)));
+    throw(&LOCK_TIMEOUT, &format!("The lock {} could not be had within {}{who}", quoted(key), seconds(waited)))
+}
+
+pub fn lost(key: &[u8], mut result: Zval) -> Stop {
+    let class = LOCK_LOST.load(SeqCst);
+    let message = format!("The lock {} was lost before its holder had finished", quoted(key));
+    // SAFETY: as in `throw`; the object is new, and the engine copies the value.
+    unsafe {
+        let object = zend_throw_exception(class, c_string(&message).as_ptr(), 0);
+        engine::zend_update_property(class, object, RESULT.as_ptr(), RESULT.count_bytes(), &mut result);
+    }
+    Stop::Thrown
+}
+
+pub fn logic(message: &str) -> Stop {
+    // SAFETY: as in `throw`.
+    unsafe { zend_throw_exception(engine::spl_ce_LogicException, c_string(message).as_ptr(), 0) };
+    Stop::Thrown
+}
+
+pub fn error(message: &str) -> Stop {
+    // SAFETY: a null class means \Error; the format takes one string.
+    unsafe { zend_throw_error(std::ptr::null_mut(), c"%s".as_ptr(), c_string(message).as_ptr()) };
+    Stop::Thrown
+}
+
+pub fn value(message: &str) -> Stop {
+    // SAFETY: the format takes one string.
+    unsafe { engine::zend_value_error(c"%s".as_ptr(), c_string(message).as_ptr()) };
+    Stop::Thrown
+}
+
+/// Warns, whatever is pending. A user's error handler may run; if nothing was pending, it may throw.
+pub fn warn(message: &str) {
+    let pending = engine::suspend_exception();
+    ext_php_rs::error::php_error(&ErrorType::Warning, &message.replace('\0', "\\0"));
+    if !pending.is_null() {
+        engine::resume_exception(pending);
+    }
+}
+
+fn in_words(holder: &Holder) -> String {
+    let who = holder.identity.as_ref().map_or("another client holds it".into(), |identity| {
+        format!("process {} on {} has held it since {} (Unix time)", identity.pid, identity.host, identity.since)
+    });
+    match holder.remaining {
+        Some(left) => format!("{who}, for another {} unless it is refreshed", seconds(left)),
+        None => format!("{who}, with no end"),
+    }
+}
+
+/// A key may be long, and need not be text.
+pub fn quoted(key: &[u8]) -> String {
+    const MOST: usize = 100;
+    let shown = String::from_utf8_lossy(key.get(..MOST).unwrap_or(key)).replace(|c: char| c.is_control(), "?");
+    if key.len() > MOST { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
+}

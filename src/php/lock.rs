@@ -1,0 +1,323 @@
+//! The class RedisLock.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    call, engine, exceptions,
+    interrupt::{Pump, Quiet},
+    method::Stop,
+    request,
+};
+use crate::{
+    lock::{
+        engine::{Acquire, Acquired, Engine},
+        error::Error,
+        keys::Key,
+        lease::{Lease, State},
+        options::Options,
+        ports::{Clock, Interrupt, Store},
+        token::{Holder, Token},
+        ttl::Ttl,
+    },
+    sys::{clock::SystemClock, fork, identity, poll::Sleeper},
+};
+use ext_php_rs::types::Zval;
+
+/// Of one object. No borrow of its cells is held while PHP code runs, which may use the object itself.
+pub struct RedisLock {
+    key: Arc<Key>,
+    options: Options,
+    store: Rc<dyn Store>,
+    /// The token to acquire with. None: a new one each time.
+    owner: Option<Token>,
+    lease: RefCell<Option<Arc<Lease>>>,
+    /// A call that talks to the server is under way; a signal handler that runs meanwhile may try another.
+    in_use: Cell<bool>,
+}
+
+impl RedisLock {
+    pub fn new(key: Key, options: Options, store: Rc<dyn Store>) -> Self {
+        let (lease, in_use) = (RefCell::new(None), Cell::new(false));
+        Self { key: Arc::new(key), options, store, owner: None, lease, in_use }
+    }
+
+    /// A handle on a lease of which nothing is known but its token.
+    pub fn restored(key: Key, token: Token, options: Options, store: Rc<dyn Store>) -> Self {
+        let mut lock = Self::new(key, options, store);
+        lock.owner = Some(token.clone());
+        lock.lease.replace(Some(Arc::new(Lease::new(lock.key.clone(), token, fork::process()))));
+        lock
+    }
+
+    /// False: someone else holds the key.
+    pub fn acquire(&self, wait: Duration) -> Result<bool, Stop> {
+        Ok(matches!(self.take("acquire", wait)?, Acquired::Held))
+    }
+
+    fn take(&self, method: &str, wait: Duration) -> Result<Acquired, Stop> {
+        let _use = self.begin(method)?;
+        let pump = Pump::default();
+        let engine = self.engine(&pump);
+        let start = SystemClock.now();
+        if self.lease().is_some_and(|lease| lease.is_valid(start)) {
+            let key = exceptions::quoted(self.key.name());
+            return Err(exceptions::logic(&format!("RedisLock::{method}(): this object holds the lock {key} already")));
+        }
+        self.free_remains(&engine, start, &pump)?;
+        loop {
+            let lease = self.next_lease()?;
+            let what =
+                Acquire { ttl: self.options.ttl, start, wait, poll: self.options.poll, fresh: self.owner.is_none() };
+            let acquired = engine.acquire(&lease, &what);
+            if !lease.may_live() || (acquired.is_ok() && !self.options.auto_release) {
+                request::forget(&lease);
+            }
+            match acquired {
+                Ok(acquired) => return Ok(acquired),
+                // A handler forked, and this is the child: it waits on its own account.
+                Err(Error::Forked) => pump.stop()?,
+                Err(error) => {
+                    pump.stop()?;
+                    return Err(exceptions::lock(error));
+                }
+            }
+        }
+    }
+
+    /// So that the object is never refused because of its own old key.
+    fn free_remains(&self, engine: &Engine, start: crate::lock::time::Moment, pump: &Pump) -> Result<(), Stop> {
+        let Some(old) = self.lease().filter(|lease| self.owner.is_none() && lease.may_live()) else {
+            return Ok(());
+        };
+        let freed = engine.release(&old, start.plus(self.options.limits.grace()));
+        pump.stop()?;
+        match freed {
+            Ok(_) | Err(Error::Forked) => request::forget(&old),
+            Err(error) => return Err(exceptions::lock(error)),
+        }
+        Ok(())
+    }
+
+    /// The lease to acquire, in place of the old one.
+    fn next_lease(&self) -> Result<Arc<Lease>, Stop> {
+        let lease = match (&self.owner, self.lease()) {
+            // What is known of the requests of this token stays known.
+            (Some(_), Some(lease)) => lease,
+            (Some(owner), None) => Arc::new(Lease::new(self.key.clone(), owner.clone(), fork::process())),
+            (None, _) => {
+                let token =
+                    identity::draw_token(self.options.identify).map_err(|message| exceptions::randomness(&message))?;
+                Arc::new(Lease::new(self.key.clone(), token, fork::process()))
+            }
+        };
+        request::keep(&lease, &self.store, self.options.limits);
+        self.lease.replace(Some(lease.clone()));
+        Ok(lease)
+    }
+
+    pub fn release(&self) -> Result<bool, Stop> {
+        let Some(lease) = self.lease().filter(|lease| lease.may_live()) else { return Ok(false) };
+        let _use = self.begin("release")?;
+        let pump = Pump::default();
+        let engine = self.engine(&pump);
+        let released = engine.release(&lease, engine.deadline());
+        if !lease.may_live() {
+            request::forget(&lease);
+        }
+        pump.stop()?;
+        match released {
+            Err(Error::Forked) => Ok(false),
+            released => released.map_err(exceptions::lock),
+        }
+    }
+
+    pub fn refresh(&self, ttl: Option<Ttl>) -> Result<bool, Stop> {
+        let Some(lease) = self.lease() else { return Ok(false) };
+        let _use = self.begin("refresh")?;
+        let pump = Pump::default();
+        let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.ttl));
+        match &refreshed {
+            Ok(true) if self.options.auto_release => request::keep(&lease, &self.store, self.options.limits),
+            Ok(false) if !lease.may_live() => request::forget(&lease),
+            _ => {}
+        }
+        pump.stop()?;
+        match refreshed {
+            Err(Error::Forked) => Ok(false),
+            refreshed => refreshed.map_err(exceptions::lock),
+        }
+    }
+
+    /// Calls `critical` while the lock is held.
+    pub fn synchronized(&self, critical: &mut Zval, wait: Duration) -> Result<Zval, Stop> {
+        if let Acquired::Busy { holder, waited } = self.take("synchronized", wait)? {
+            return Err(exceptions::timeout(self.key.name(), holder.as_ref(), waited));
+        }
+        let Some(lease) = self.lease() else { return Err(exceptions::error("The lease is gone")) };
+        // Also with autoRelease: false, for what a fatal error leaves behind.
+        request::keep(&lease, &self.store, self.options.limits);
+        let called = call::guarded(critical);
+        let ending = self.end(&lease, called.is_ok());
+        let key = self.key.name();
+        let result = match (called, ending) {
+            (Err(Stop::Bailout), _) => Err(Stop::Bailout),
+            (_, Ending::Stopped(stop)) => Err(stop),
+            (Ok(value), Ending::Over) => Ok(value),
+            (Ok(value), Ending::Lost) => Err(exceptions::lost(key, value)),
+            (Ok(value), Ending::Unknown(error)) => {
+                exceptions::warn(&unreleased(key, &error));
+                if engine::has_exception() { Err(Stop::Thrown) } else { Ok(value) }
+            }
+            (Err(stop), Ending::Over) => Err(stop),
+            (Err(stop), Ending::Lost) => {
+                warn_beside_exception(&format!(
+                    "RedisLock::synchronized(): the lock {} was lost before the exception that ended its holder",
+                    exceptions::quoted(key)
+                ));
+                Err(stop)
+            }
+            (Err(stop), Ending::Unknown(error)) => {
+                warn_beside_exception(&unreleased(key, &error));
+                Err(stop)
+            }
+        };
+        match result {
+            Ok(value) if call::is_generator(&value) => Err(exceptions::logic(
+                "RedisLock::synchronized(): Argument #1 ($critical) must not return a Generator: \
+                 its body would run after the release",
+            )),
+            result => result,
+        }
+    }
+
+    /// Frees the lock at the end of `synchronized`. `returned`: no exception is pending, so that handlers may run.
+    fn end(&self, lease: &Arc<Lease>, returned: bool) -> Ending {
+        if lease.process() != fork::process() {
+            return Ending::Over;
+        }
+        let was_lost = lease.is_expired(SystemClock.now());
+        // The callable may have released it, and even acquired it anew on this object.
+        let current = self.lease().unwrap_or_else(|| lease.clone());
+        let pump = Pump::default();
+        let interrupt: &dyn Interrupt = if returned { &pump } else { &Quiet };
+        let engine = self.engine(interrupt);
+        let released = if current.may_live() { engine.release(&current, engine.deadline()) } else { Ok(true) };
+        if !current.may_live() || !self.options.auto_release {
+            request::forget(&current);
+        }
+        request::forget(lease);
+        if let Err(stop) = pump.stop() {
+            return Ending::Stopped(stop);
+        }
+        match released {
+            _ if was_lost => Ending::Lost,
+            Ok(true) | Err(Error::Forked) => Ending::Over,
+            Ok(false) => Ending::Lost,
+            Err(error) => Ending::Unknown(error),
+        }
+    }
+
+    pub fn is_acquired(&self) -> bool {
+        self.lease().is_some_and(|lease| lease.is_valid(SystemClock.now()))
+    }
+
+    pub fn is_expired(&self) -> bool {
+        self.lease().is_some_and(|lease| lease.is_expired(SystemClock.now()))
+    }
+
+    pub fn remaining(&self) -> Option<Duration> {
+        let lease = self.lease()?;
+        let now = SystemClock.now();
+        (lease.is_valid(now) || lease.is_expired(now)).then(|| match lease.state() {
+            State::Held => lease.valid_until().since(now),
+            _ => Duration::ZERO,
+        })
+    }
+
+    pub fn key(&self) -> &[u8] {
+        self.key.name()
+    }
+
+    pub fn token(&self) -> Option<Token> {
+        self.lease()
+            .filter(|lease| matches!(lease.state(), State::Held | State::Unsure))
+            .map(|lease| lease.token().clone())
+    }
+
+    pub fn holder(&self) -> Result<Option<Holder>, Stop> {
+        let pump = Pump::default();
+        let holder = self.engine(&pump).holder(&self.key);
+        pump.stop()?;
+        holder.map_err(exceptions::lock)
+    }
+
+    pub fn force_release(&self) -> Result<bool, Stop> {
+        let pump = Pump::default();
+        let evicted = self.engine(&pump).evict(&self.key);
+        pump.stop()?;
+        evicted.map_err(exceptions::lock)
+    }
+
+    fn engine<'a>(&'a self, interrupt: &'a dyn Interrupt) -> Engine<'a> {
+        Engine { store: &*self.store, clock: &SystemClock, interrupt, wake_up: &Sleeper, limits: self.options.limits }
+    }
+
+    /// This process's lease: a forked child has none of its parent's.
+    fn lease(&self) -> Option<Arc<Lease>> {
+        self.lease.borrow().clone().filter(|lease| lease.process() == fork::process())
+    }
+
+    fn begin(&self, method: &str) -> Result<InUse<'_>, Stop> {
+        if self.in_use.replace(true) {
+            return Err(exceptions::logic(&format!(
+                "RedisLock::{method}(): this object is in the middle of another call"
+            )));
+        }
+        Ok(InUse(&self.in_use))
+    }
+}
+
+struct InUse<'a>(&'a Cell<bool>);
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// How a lease ended at the end of `synchronized`.
+enum Ending {
+    /// Freed: by us, by the callable, or, in a forked child, not ours to free.
+    Over,
+    Lost,
+    Unknown(Error),
+    Stopped(Stop),
+}
+
+fn unreleased(key: &[u8], error: &Error) -> String {
+    format!("RedisLock::synchronized(): the lock {} could not be released: {error}", exceptions::quoted(key))
+}
+
+/// `exit` is an exception inside the engine; a user's error handler must not run after it.
+fn warn_beside_exception(message: &str) {
+    let exception = engine::suspend_exception();
+    // SAFETY: null, or the object that was pending.
+    let is_exit = !exception.is_null() && unsafe { engine::zend_is_unwind_exit(exception) };
+    engine::resume_exception(exception);
+    if !is_exit {
+        exceptions::warn(message);
+    }
+}
+
+impl Drop for RedisLock {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            request::free(&lease);
+        }
+    }
+}

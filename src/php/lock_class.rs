@@ -1,0 +1,273 @@
+//! The methods of the class RedisLock: arguments in, values out.
+
+use std::time::Duration;
+
+use ext_php_rs::{
+    builders::FunctionBuilder,
+    class::{ClassEntryInfo, ClassMetadata, ConstructorMeta, RegisteredClass},
+    convert::IntoZvalDyn,
+    describe::DocComments,
+    flags::{ConstantFlags, DataType, MethodFlags},
+    types::{ZendHashTable, ZendStr, Zval},
+};
+
+use super::{
+    args::Args,
+    exceptions,
+    lock::RedisLock,
+    method::{self, Class, PUBLIC, PUBLIC_STATIC, Stop, handler, optional, required, with_args},
+    servers, settings,
+};
+use crate::lock::{
+    error::BadValue,
+    keys::Key,
+    options::Options,
+    token::{Holder, Token},
+    ttl::Ttl,
+};
+
+impl RegisteredClass for RedisLock {
+    const CLASS_NAME: &'static str = "RedisLock";
+    const BUILDER_MODIFIER: Option<fn(ext_php_rs::builders::ClassBuilder) -> ext_php_rs::builders::ClassBuilder> = None;
+    const EXTENDS: Option<ClassEntryInfo> = None;
+    const IMPLEMENTS: &'static [ClassEntryInfo] = &[];
+
+    fn get_metadata() -> &'static ClassMetadata<Self> {
+        static METADATA: ClassMetadata<RedisLock> = ClassMetadata::new(&[]);
+        &METADATA
+    }
+
+    fn constructor() -> Option<ConstructorMeta<Self>> {
+        Some(ConstructorMeta {
+            constructor: |frame| method::construct(frame, construct),
+            build_fn: |function| {
+                [required("key", DataType::String)]
+                    .into_iter()
+                    .chain(lock_options())
+                    .fold(function, FunctionBuilder::arg)
+                    .required_args(1)
+            },
+            flags: None,
+        })
+    }
+
+    fn method_builders() -> Vec<(FunctionBuilder<'static>, MethodFlags)> {
+        let wait = |default, data_type| optional("wait", data_type, default);
+        let ttl = || optional("ttl", DataType::Double, "null");
+        let restore_args =
+            [required("key", DataType::String), required("token", DataType::String)].into_iter().chain(lock_options());
+        vec![
+            (
+                with_args(FunctionBuilder::new("acquire", handler!(acquire)), 0, vec![wait("0.0", DataType::Double)])
+                    .returns(DataType::Bool, false, false),
+                PUBLIC,
+            ),
+            (
+                with_args(
+                    FunctionBuilder::new("synchronized", handler!(synchronized)),
+                    1,
+                    vec![required("critical", DataType::Callable), wait("null", DataType::Double)],
+                )
+                .returns(DataType::Mixed, false, false),
+                PUBLIC,
+            ),
+            (FunctionBuilder::new("release", handler!(release)).returns(DataType::Bool, false, false), PUBLIC),
+            (
+                with_args(FunctionBuilder::new("refresh", handler!(refresh)), 0, vec![ttl()]).returns(
+                    DataType::Bool,
+                    false,
+                    false,
+                ),
+                PUBLIC,
+            ),
+            (FunctionBuilder::new("isAcquired", handler!(is_acquired)).returns(DataType::Bool, false, false), PUBLIC),
+            (FunctionBuilder::new("isExpired", handler!(is_expired)).returns(DataType::Bool, false, false), PUBLIC),
+            (
+                FunctionBuilder::new("getRemainingLifetime", handler!(get_remaining_lifetime)).returns(
+                    DataType::Double,
+                    false,
+                    true,
+                ),
+                PUBLIC,
+            ),
+            (FunctionBuilder::new("getKey", handler!(get_key)).returns(DataType::String, false, false), PUBLIC),
+            (FunctionBuilder::new("getToken", handler!(get_token)).returns(DataType::String, false, true), PUBLIC),
+            (FunctionBuilder::new("getHolder", handler!(get_holder)).returns(DataType::Array, false, true), PUBLIC),
+            (
+                FunctionBuilder::new("forceRelease", handler!(force_release)).returns(DataType::Bool, false, false),
+                PUBLIC,
+            ),
+            (
+                with_args(FunctionBuilder::new("restore", handler!(restore)), 2, restore_args.collect()).returns(
+                    DataType::Mixed,
+                    false,
+                    false,
+                ),
+                PUBLIC_STATIC,
+            ),
+        ]
+    }
+
+    fn constants() -> &'static [(&'static str, &'static dyn IntoZvalDyn, DocComments, ConstantFlags)] {
+        &[]
+    }
+}
+
+impl Class for RedisLock {
+    const RETURN_STATIC: &'static [&'static str] = &["restore"];
+    const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 3), ("restore", 1), ("restore", 4)];
+}
+
+fn lock_options() -> [ext_php_rs::args::Arg<'static>; 4] {
+    [
+        optional("ttl", DataType::Double, "null"),
+        optional("autoRelease", DataType::Bool, "true"),
+        optional("servers", DataType::String, "null"),
+        optional("prefix", DataType::String, "null"),
+    ]
+}
+
+fn construct(args: &mut Args) -> Result<RedisLock, Stop> {
+    args.expect(1, 5)?;
+    let name = args.string(1)?;
+    let given = Given::read(args, 2)?;
+    let key = args.check(1, Key::new(&given.prefix, name))?;
+    Ok(RedisLock::new(key, given.options, given.store))
+}
+
+fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(2, 6)?;
+    let name = args.string(1)?;
+    let token = args.string(2)?;
+    let given = Given::read(args, 3)?;
+    let key = args.check(1, Key::new(&given.prefix, name))?;
+    let token = restored_token(args, token)?;
+    let lock = RedisLock::restored(key, token, given.options, given.store);
+    method::instantiate(value, args.called_class(), lock)
+}
+
+/// A token given as the second argument.
+pub fn restored_token(args: &Args, token: &[u8]) -> Result<Token, Stop> {
+    if token.is_empty() {
+        args.check(2, Err(BadValue("must not be empty".into())))?;
+    }
+    Ok(Token::from_bytes(token))
+}
+
+/// The options that constructor and `restore` share, from the position of `ttl` on.
+struct Given {
+    options: Options,
+    store: std::rc::Rc<dyn crate::lock::ports::Store>,
+    prefix: Vec<u8>,
+}
+
+impl Given {
+    fn read(args: &mut Args, first: u32) -> Result<Self, Stop> {
+        let ttl = ttl(args, first)?;
+        let auto_release = args.bool(first + 1, true)?;
+        let address = args.optional_string(first + 2)?;
+        let prefix = args.optional_string(first + 3)?;
+        Ok(Self {
+            options: settings::options(ttl, auto_release)?,
+            store: servers::given(args, first + 2, address)?,
+            prefix: prefix.map_or_else(settings::prefix, Into::into),
+        })
+    }
+}
+
+pub fn ttl(args: &mut Args, position: u32) -> Result<Option<Ttl>, Stop> {
+    match args.optional_float(position)? {
+        None => Ok(None),
+        Some(seconds) => args.check(position, Ttl::from_seconds(seconds)).map(Some),
+    }
+}
+
+fn acquire(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 1)?;
+    let wait = args.wait(1)?.unwrap_or(Duration::ZERO);
+    value.set_bool(args.this::<RedisLock>()?.acquire(wait)?);
+    Ok(())
+}
+
+fn synchronized(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(1, 2)?;
+    let critical = args.callable(1)?;
+    let wait = match args.optional_wait(2)? {
+        Some(wait) => wait,
+        None => settings::wait()?,
+    };
+    *value = args.this::<RedisLock>()?.synchronized(critical, wait)?;
+    Ok(())
+}
+
+fn release(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    value.set_bool(args.this::<RedisLock>()?.release()?);
+    Ok(())
+}
+
+fn refresh(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 1)?;
+    let ttl = ttl(args, 1)?;
+    value.set_bool(args.this::<RedisLock>()?.refresh(ttl)?);
+    Ok(())
+}
+
+fn is_acquired(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    value.set_bool(args.this::<RedisLock>()?.is_acquired());
+    Ok(())
+}
+
+fn is_expired(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    value.set_bool(args.this::<RedisLock>()?.is_expired());
+    Ok(())
+}
+
+fn get_remaining_lifetime(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    if let Some(remaining) = args.this::<RedisLock>()?.remaining() {
+        value.set_double(remaining.as_secs_f64());
+    }
+    Ok(())
+}
+
+fn get_key(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    value.set_zend_string(ZendStr::new(args.this::<RedisLock>()?.key(), false));
+    Ok(())
+}
+
+fn get_token(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    if let Some(token) = args.this::<RedisLock>()?.token() {
+        value.set_zend_string(ZendStr::new(token.as_bytes(), false));
+    }
+    Ok(())
+}
+
+fn get_holder(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    if let Some(holder) = args.this::<RedisLock>()?.holder()? {
+        let array = holder_array(&holder).map_err(|error| exceptions::error(&error.to_string()))?;
+        value.set_hashtable(array);
+    }
+    Ok(())
+}
+
+fn holder_array(holder: &Holder) -> ext_php_rs::error::Result<ext_php_rs::boxed::ZBox<ZendHashTable>> {
+    let identity = holder.identity.as_ref();
+    let mut array = ZendHashTable::new();
+    array.insert("host", identity.map(|identity| identity.host.as_str()))?;
+    array.insert("pid", identity.map(|identity| i64::from(identity.pid)))?;
+    array.insert("since", identity.and_then(|identity| i64::try_from(identity.since).ok()))?;
+    array.insert("ttl", holder.remaining.map(|remaining| remaining.as_secs_f64()))?;
+    Ok(array)
+}
+
+fn force_release(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    value.set_bool(args.this::<RedisLock>()?.force_release()?);
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! How a method of ours is called and how a class of ours is registered.
+//!
+//! Methods are written against the engine's calling convention, and not with ext-php-rs's macros, for these take
+//! arguments in a way of their own: no weak-mode coercion, and errors that name neither function nor position.
+
+use std::{ffi::CString, mem::offset_of, panic::AssertUnwindSafe};
+
+use ext_php_rs::{
+    args::Arg,
+    builders::{ClassBuilder, FunctionBuilder},
+    class::{ConstructorResult, RegisteredClass},
+    error::Result,
+    ffi::{zend_class_entry, zend_function, zend_hash_str_find_ptr_lc},
+    flags::{DataType, MethodFlags},
+    types::{ZendClassObject, Zval},
+    zend::{ClassEntry, ExecuteData, bailout, run_handler},
+};
+
+use super::{args::Args, engine, exceptions};
+
+/// Why a method ends without a value. By then it has cleaned up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// An exception is pending.
+    Thrown,
+    /// The engine has met a fatal error and unwinds.
+    Bailout,
+}
+
+/// What a method does: reads its arguments and gives its value.
+pub type Body = fn(&mut Args, &mut Zval) -> std::result::Result<(), Stop>;
+
+/// Runs a method. Panics become `\Error`; a bailout goes on from here, where none of our frames are left to skip.
+pub fn run(frame: &mut ExecuteData, value: &mut Zval, body: Body) {
+    let mut outcome = Ok(());
+    run_handler(AssertUnwindSafe(|| outcome = body(&mut Args::new(frame), value)));
+    if outcome == Err(Stop::Bailout) {
+        // SAFETY: this frame owns nothing any more.
+        unsafe { bailout() };
+    }
+}
+
+/// The constructor of a class: as `run`, but the value is the object's.
+pub fn construct<T: RegisteredClass>(
+    frame: &mut ExecuteData,
+    body: fn(&mut Args) -> std::result::Result<T, Stop>,
+) -> ConstructorResult<T> {
+    if frame.get_object::<T>().is_some() {
+        exceptions::logic(&format!("{}::__construct(): the object is constructed already", T::CLASS_NAME));
+        return ConstructorResult::ArgError;
+    }
+    match body(&mut Args::new(frame)) {
+        Ok(object) => ConstructorResult::Ok(object),
+        Err(_) => ConstructorResult::ArgError,
+    }
+}
+
+/// A function of the engine's convention that runs `$body`.
+macro_rules! handler {
+    ($body:expr) => {{
+        extern "C" fn handler(frame: &mut ::ext_php_rs::zend::ExecuteData, value: &mut ::ext_php_rs::types::Zval) {
+            $crate::php::method::run(frame, value, $body);
+        }
+        handler
+    }};
+}
+pub(super) use handler;
+
+/// A parameter with a default.
+pub fn optional(name: &str, data_type: DataType, default: &str) -> Arg<'static> {
+    let arg = Arg::new(name, data_type).default(default);
+    if default == "null" { arg.allow_null() } else { arg }
+}
+
+pub fn required(name: &str, data_type: DataType) -> Arg<'static> {
+    Arg::new(name, data_type)
+}
+
+pub fn with_args(
+    function: FunctionBuilder<'static>,
+    least: usize,
+    args: Vec<Arg<'static>>,
+) -> FunctionBuilder<'static> {
+    args.into_iter().fold(function, FunctionBuilder::arg).required_args(least)
+}
+
+/// What a class of ours adds to what ext-php-rs knows of it.
+pub trait Class: RegisteredClass {
+    /// Static methods whose return type is `static`.
+    const RETURN_STATIC: &'static [&'static str];
+    /// Parameters that backtraces must not show: method, position from 0.
+    const SENSITIVE: &'static [(&'static str, u32)];
+}
+
+pub fn register<T: Class>() -> Result<()> {
+    let builder = T::method_builders()
+        .into_iter()
+        .fold(ClassBuilder::new(T::CLASS_NAME), |builder, (method, flags)| builder.method(method, flags));
+    builder
+        .flags(T::FLAGS)
+        .object_override::<T>()
+        .registration(|class, tables| {
+            for method in T::RETURN_STATIC {
+                return_static(class, method);
+            }
+            for (method, position) in T::SENSITIVE {
+                mark_sensitive(class, method, *position);
+            }
+            T::get_metadata().set_ce(class);
+            T::get_metadata().set_arg_info(tables);
+        })
+        .register()
+}
+
+pub const PUBLIC: MethodFlags = MethodFlags::Public;
+pub const PUBLIC_STATIC: MethodFlags = MethodFlags::Public.union(MethodFlags::Static);
+
+fn find_method(class: &mut ClassEntry, name: &str) -> Option<&'static mut zend_function> {
+    // SAFETY: the table of a class that is being registered holds functions by their name in lower case.
+    unsafe {
+        zend_hash_str_find_ptr_lc(&class.function_table, name.as_ptr().cast(), name.len())
+            .cast::<zend_function>()
+            .as_mut()
+    }
+}
+
+/// ext-php-rs has no word for the type `static`.
+fn return_static(class: &mut ClassEntry, method: &str) {
+    const MAY_BE_STATIC: u32 = 1 << 15;
+    if let Some(function) = find_method(class, method) {
+        // SAFETY: the return type stands before the types of the arguments; the table is ours and writable, and the
+        // method has a return type.
+        unsafe { (*function.internal_function.arg_info.sub(1)).type_.type_mask = MAY_BE_STATIC };
+    }
+}
+
+#[cfg(php82)]
+fn mark_sensitive(class: &mut ClassEntry, method: &str, position: u32) {
+    unsafe extern "C" {
+        fn zend_add_attribute(
+            attributes: *mut *mut ext_php_rs::ffi::HashTable,
+            name: *mut ext_php_rs::ffi::zend_string,
+            argc: u32,
+            flags: u32,
+            offset: u32,
+            line: u32,
+        ) -> *mut std::ffi::c_void;
+    }
+    const PERSISTENT: u32 = 1;
+    if let Some(function) = find_method(class, method) {
+        let name = ext_php_rs::types::ZendStr::new_interned("SensitiveParameter", true).into_raw();
+        // SAFETY: as the engine's own classes do it while they are registered; offset 0 is the function itself.
+        unsafe {
+            zend_add_attribute(&raw mut function.internal_function.attributes, name, 0, PERSISTENT, position + 1, 0);
+        }
+    }
+}
+
+#[cfg(not(php82))]
+fn mark_sensitive(_: &mut ClassEntry, _: &str, _: u32) {}
+
+/// A new object of `class`, which is `T`'s or a child of it, that holds `payload`; its constructor does not run.
+pub fn instantiate<T: RegisteredClass>(
+    object: &mut Zval,
+    class: *mut zend_class_entry,
+    payload: T,
+) -> std::result::Result<(), Stop> {
+    // SAFETY: makes the object with our own handler, or throws where the class is abstract.
+    if unsafe { engine::object_init_ex(object, class) } != 0 {
+        return Err(Stop::Thrown);
+    }
+    if let Some(std) = object.object_mut() {
+        // SAFETY: the handler put the object at this offset within a `ZendClassObject<T>`, with nothing in it.
+        unsafe {
+            let holder = std::ptr::from_mut(std).byte_sub(offset_of!(ZendClassObject<T>, std));
+            (*holder.cast::<ZendClassObject<T>>()).obj = Some(payload);
+        }
+    }
+    Ok(())
+}
+
+/// For the engine's functions: C ends a string at a NUL, so there is none left.
+pub fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', "\\0")).unwrap_or_default()
+}

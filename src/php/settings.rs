@@ -1,0 +1,140 @@
+//! The settings in php.ini, read when a lock is made.
+
+use std::{
+    ffi::{CStr, c_int},
+    time::Duration,
+};
+
+use ext_php_rs::{
+    flags::IniEntryPermission,
+    zend::{IniEntryDef, IniEntryDefs},
+};
+
+use super::{engine, exceptions, method::Stop};
+use crate::lock::{
+    error::BadValue,
+    options::{Limits, Options, Poll, positive_duration},
+    ttl::{self, Ttl},
+};
+
+static ENTRIES: IniEntryDefs<11> = IniEntryDefs::new([
+    masked(c"redis_lock.servers", c"redis://127.0.0.1:6379"),
+    entry(c"redis_lock.prefix", c""),
+    entry(c"redis_lock.ttl", c"30"),
+    entry(c"redis_lock.wait", c"10"),
+    entry(c"redis_lock.renew", c"0"),
+    entry(c"redis_lock.connect_timeout", c"1"),
+    entry(c"redis_lock.command_timeout", c"1"),
+    entry(c"redis_lock.poll_min", c"0.01"),
+    entry(c"redis_lock.poll_max", c"0.25"),
+    entry(c"redis_lock.identify", c"1"),
+    IniEntryDef::end(),
+]);
+
+const fn entry(name: &'static CStr, default: &'static CStr) -> IniEntryDef {
+    IniEntryDef::new(name, default, IniEntryPermission::All)
+}
+
+/// An entry whose value may hold a password.
+const fn masked(name: &'static CStr, default: &'static CStr) -> IniEntryDef {
+    let mut entry = entry(name, default);
+    entry.displayer = Some(super::info::show_servers);
+    entry
+}
+
+pub fn register(module: c_int) {
+    IniEntryDef::register(ENTRIES.as_slice(), module);
+}
+
+pub fn servers() -> Result<String, Stop> {
+    String::from_utf8(text(c"redis_lock.servers").to_bytes().into())
+        .map_err(|_| refuse(c"redis_lock.servers", &BadValue("must be valid UTF-8".into())))
+}
+
+/// A bad address in `servers`.
+pub fn refuse_servers(bad: &BadValue) -> Stop {
+    refuse(c"redis_lock.servers", bad)
+}
+
+pub fn prefix() -> Vec<u8> {
+    text(c"redis_lock.prefix").to_bytes().into()
+}
+
+/// What a lock is to be: what is not given is a setting.
+pub fn options(ttl: Option<Ttl>, auto_release: bool) -> Result<Options, Stop> {
+    refuse_renew()?;
+    Ok(Options {
+        ttl: match ttl {
+            Some(ttl) => ttl,
+            None => checked(c"redis_lock.ttl", Ttl::from_seconds)?,
+        },
+        auto_release,
+        limits: limits()?,
+        poll: poll()?,
+        identify: flag(c"redis_lock.identify"),
+    })
+}
+
+pub fn wait() -> Result<Duration, Stop> {
+    checked(c"redis_lock.wait", ttl::wait_from_seconds)
+}
+
+/// This version does not renew. A setting that promises it must not be taken for granted.
+fn refuse_renew() -> Result<(), Stop> {
+    if flag(c"redis_lock.renew") {
+        return Err(refuse(c"redis_lock.renew", &BadValue("must be 0: this version does not renew leases".into())));
+    }
+    Ok(())
+}
+
+fn limits() -> Result<Limits, Stop> {
+    Ok(Limits {
+        connect: checked(c"redis_lock.connect_timeout", positive_duration)?,
+        command: checked(c"redis_lock.command_timeout", positive_duration)?,
+    })
+}
+
+fn poll() -> Result<Poll, Stop> {
+    let poll = Poll {
+        min: checked(c"redis_lock.poll_min", positive_duration)?,
+        max: checked(c"redis_lock.poll_max", positive_duration)?,
+    };
+    poll.validate().map_err(|bad| refuse(c"redis_lock.poll_min", &bad))?;
+    Ok(poll)
+}
+
+fn checked<T>(name: &'static CStr, check: impl FnOnce(f64) -> Result<T, BadValue>) -> Result<T, Stop> {
+    check(number(name)).map_err(|bad| refuse(name, &bad))
+}
+
+/// As PHP reads a number: what is none is 0, which no check of ours lets pass, but for the wait, where it is "one try".
+fn number(name: &'static CStr) -> f64 {
+    let text = text(name).to_string_lossy();
+    match text.trim() {
+        "INF" | "inf" => f64::INFINITY,
+        // SAFETY: the name is registered and valid for its length.
+        _ => unsafe { engine::zend_ini_double(name.as_ptr(), name.count_bytes(), 0) },
+    }
+}
+
+/// The reader of php.ini has made 1 of `on`, `yes` and `true`, and nothing of their contraries; `ini_set` has not.
+fn flag(name: &'static CStr) -> bool {
+    let text = text(name).to_string_lossy().trim().to_ascii_lowercase();
+    !matches!(text.as_str(), "" | "0" | "off" | "no" | "false" | "none")
+}
+
+fn text(name: &'static CStr) -> &'static CStr {
+    value(name, false)
+}
+
+/// The value of a setting; `original`: before the script changed it. Lives until the setting is changed.
+pub fn value(name: &'static CStr, original: bool) -> &'static CStr {
+    // SAFETY: the name is registered and valid for its length.
+    let value = unsafe { engine::zend_ini_string(name.as_ptr(), name.count_bytes(), c_int::from(original)) };
+    // SAFETY: null, or a string of the engine's that ends in NUL.
+    if value.is_null() { c"" } else { unsafe { CStr::from_ptr(value) } }
+}
+
+fn refuse(name: &'static CStr, bad: &BadValue) -> Stop {
+    exceptions::value(&format!("The setting {} {bad}", name.to_string_lossy()))
+}

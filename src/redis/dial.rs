@@ -1,0 +1,186 @@
+//! Opening a connection within one deadline: name resolution, connect, TLS, authentication, database.
+
+use std::{
+    io::Write,
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use redis::Value;
+use socket2::{SockAddr, SockRef, TcpKeepalive, Type};
+
+use super::{
+    connection::{Connection, Stream},
+    node::TlsConfig,
+    servers::{Address, Server},
+    socket::{Attempt, Socket, Trouble},
+};
+use crate::sys::{
+    poll::{self, Waited},
+    signals,
+};
+
+pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Result<Connection, Trouble> {
+    let stream = match &server.address {
+        Address::Unix(path) => Stream::Plain(connect_unix(path, attempt)?),
+        Address::Tcp { host, port, tls: None } => Stream::Plain(connect_tcp(host, *port, attempt)?),
+        #[cfg(feature = "tls")]
+        Address::Tcp { host, port, tls: Some(files) } => {
+            let config = tls_config.get(files)?;
+            let socket = connect_tcp(host, *port, attempt)?;
+            Stream::Tls(Box::new(super::tls::Tls::new(socket, host, config, attempt)?))
+        }
+        #[cfg(not(feature = "tls"))]
+        Address::Tcp { tls: Some(_), .. } => {
+            let TlsConfig = tls_config;
+            return Err(Trouble::Other("this build has no TLS".into()));
+        }
+    };
+    let mut connection = Connection::new(stream);
+    introduce(&mut connection, server, attempt)?;
+    Ok(connection)
+}
+
+/// Says who we are and which database is meant, in one round trip; in none, where there is nothing to say.
+fn introduce(connection: &mut Connection, server: &Server, attempt: &Attempt) -> Result<(), Trouble> {
+    let mut replies = Vec::new();
+    if let Some(password) = &server.password {
+        connection.add(|command| {
+            command.arg("AUTH");
+            if let Some(username) = &server.username {
+                command.arg(username);
+            }
+            command.arg(password);
+        });
+        replies.push("authentication failed");
+    }
+    if server.database != 0 {
+        connection.add(|command| {
+            command.arg("SELECT").arg(server.database);
+        });
+        replies.push("the database cannot be selected");
+    }
+    if replies.is_empty() {
+        return Ok(());
+    }
+    connection.send(attempt)?;
+    for refused in replies {
+        if let Value::ServerError(error) = connection.reply(attempt)? {
+            return Err(Trouble::Other(format!("{refused}: {}", super::node::in_words(&error))));
+        }
+    }
+    Ok(())
+}
+
+fn connect_unix(path: &Path, attempt: &Attempt) -> Result<Socket, Trouble> {
+    let address = SockAddr::unix(path)?;
+    loop {
+        match connect(&address, attempt, attempt.left()) {
+            // The server's backlog is full; there is nothing to wait on but time.
+            Err(Trouble::Io(error)) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                if attempt.left().is_zero() {
+                    return Err(attempt.timed_out());
+                }
+                thread::sleep(Duration::from_millis(5).min(attempt.left()));
+                attempt.interrupt.pump();
+            }
+            result => return result,
+        }
+    }
+}
+
+fn connect_tcp(host: &str, port: u16, attempt: &Attempt) -> Result<Socket, Trouble> {
+    let addresses = resolve(host, port, attempt)?;
+    let mut last = Trouble::Other("the name has no address".into());
+    for (index, address) in addresses.iter().enumerate() {
+        // An address that does not answer leaves time for the others.
+        let rest = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
+        match connect(&(*address).into(), attempt, attempt.left() / rest) {
+            Ok(socket) => {
+                let fd = borrow(&socket)?;
+                let tcp = SockRef::from(&fd);
+                tcp.set_tcp_nodelay(true)?;
+                tcp.set_tcp_keepalive(&TcpKeepalive::new().with_time(Duration::from_secs(60)))?;
+                return Ok(socket);
+            }
+            Err(Trouble::Forked) => return Err(Trouble::Forked),
+            Err(trouble) => last = trouble,
+        }
+    }
+    Err(last)
+}
+
+fn connect(address: &SockAddr, attempt: &Attempt, at_most: Duration) -> Result<Socket, Trouble> {
+    let raw = socket2::Socket::new(address.domain(), Type::STREAM, None)?;
+    raw.set_nonblocking(true)?;
+    let started = raw.connect(address);
+    let socket = Socket::new(OwnedFd::from(raw));
+    match started {
+        Ok(()) => {}
+        // A signal leaves the connection under way, like one that takes its time.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
+            let until = attempt.clock.now().plus(at_most).min(attempt.deadline);
+            let waited = poll::until_ready(socket.fd()?, libc::POLLOUT, until, attempt.clock, attempt.interrupt);
+            let fd = borrow(&socket)?;
+            if waited == Waited::TimedOut {
+                return Err(attempt.timed_out());
+            }
+            if let Some(error) = SockRef::from(&fd).take_error()? {
+                return Err(error.into());
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    socket.set_slices()?;
+    Ok(socket)
+}
+
+fn borrow(socket: &Socket) -> Result<std::os::fd::BorrowedFd<'_>, Trouble> {
+    // SAFETY: the descriptor is open for as long as the socket lives in this process.
+    Ok(unsafe { std::os::fd::BorrowedFd::borrow_raw(socket.fd()?) })
+}
+
+/// The system's resolver has no deadline, so a thread asks it, and is left behind if it takes too long. It answers
+/// through a socket, which is waited for like any other: signals are heard, and a forked child does not inherit it.
+fn resolve(host: &str, port: u16, attempt: &Attempt) -> Result<Vec<SocketAddr>, Trouble> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    let (ours, mut theirs) = UnixStream::pair()?;
+    let answer = Socket::new(ours.into());
+    answer.set_slices()?;
+    let name = host.to_owned();
+    signals::blocked(|| {
+        thread::Builder::new().name("redis_lock-dns".into()).spawn(move || {
+            let lines: String = match (name.as_str(), port).to_socket_addrs() {
+                Ok(addresses) => addresses.map(|address| format!("{address}\n")).collect(),
+                Err(error) => format!("{error}\n"),
+            };
+            // Nobody listens any more where the deadline has passed.
+            let _ = theirs.write_all(lines.as_bytes());
+        })
+    })?;
+    let mut lines = String::new();
+    let mut buffer = [0; 1024];
+    loop {
+        match answer.read(&mut buffer, attempt) {
+            Ok(count) => lines.push_str(&String::from_utf8_lossy(buffer.get(..count).unwrap_or_default())),
+            Err(Trouble::Closed) => break,
+            Err(Trouble::TimedOut(limit)) => {
+                return Err(Trouble::Other(format!(
+                    "the name {host} was not resolved within {}",
+                    crate::lock::error::seconds(limit)
+                )));
+            }
+            Err(trouble) => return Err(trouble),
+        }
+    }
+    let addresses: Vec<SocketAddr> = lines.lines().filter_map(|line| line.parse().ok()).collect();
+    if addresses.is_empty() {
+        return Err(Trouble::Other(format!("the name {host} cannot be resolved: {}", lines.trim())));
+    }
+    Ok(addresses)
+}

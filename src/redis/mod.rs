@@ -1,0 +1,13 @@
+//! Redis: addresses, one bounded connection a server, and the scripts. The only place that names the redis crate.
+
+mod connection;
+mod dial;
+mod node;
+mod scripts;
+pub mod servers;
+mod single;
+mod socket;
+#[cfg(feature = "tls")]
+mod tls;
+
+pub use single::Single;

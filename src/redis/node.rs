@@ -1,0 +1,137 @@
+//! One server: a connection that is opened when it is needed, lives for the process, and is checked by use.
+
+use std::cell::Cell;
+
+use redis::{ServerError, Value};
+
+use super::{
+    connection::Connection,
+    dial,
+    scripts::Script,
+    servers::Server,
+    socket::{Attempt, Trouble},
+};
+use crate::lock::ports::{Call, Cause, Fault};
+
+pub struct Node {
+    server: Server,
+    /// The connection, while nobody uses it. Whoever uses it takes it away: a signal handler that runs meanwhile and
+    /// uses a lock itself opens one of its own.
+    idle: Cell<Option<Connection>>,
+    tls: TlsConfig,
+}
+
+impl Node {
+    pub fn new(server: Server) -> Self {
+        Self { server, idle: Cell::new(None), tls: TlsConfig::default() }
+    }
+
+    pub fn name(&self) -> &str {
+        self.server.name()
+    }
+
+    /// One request, written by `write`, and its reply.
+    pub fn command(&self, call: &Call, write: impl Fn(&mut redis::Cmd)) -> Result<Value, Fault> {
+        self.exchange(call, |connection, attempt| connection.request(attempt, &write))
+    }
+
+    /// One run of a script. A server that does not know it, after a restart or `SCRIPT FLUSH`, is given its text.
+    pub fn script(&self, call: &Call, script: &Script, key: &[u8], arguments: &[&[u8]]) -> Result<Value, Fault> {
+        let write = |command: &mut redis::Cmd, name: &str, body: &str| {
+            command.arg(name).arg(body).arg("1").arg(key);
+            for argument in arguments {
+                command.arg(argument);
+            }
+        };
+        self.exchange(call, |connection, attempt| {
+            let reply = connection.request(attempt, |command| write(command, "EVALSHA", script.sha()))?;
+            match reply {
+                Value::ServerError(error) if error.code() == "NOSCRIPT" => {
+                    connection.request(attempt, |command| write(command, "EVAL", script.text()))
+                }
+                reply => Ok(reply),
+            }
+        })
+    }
+
+    fn exchange(
+        &self,
+        call: &Call,
+        talk: impl FnOnce(&mut Connection, &Attempt) -> Result<Value, Trouble>,
+    ) -> Result<Value, Fault> {
+        let process = call.interrupt.process();
+        let mut connection = self.connection(call)?;
+        let answer = talk(&mut connection, &Attempt::new(call, call.limits.command));
+        if call.interrupt.process() != process {
+            return Err(self.fault(Cause::Forked));
+        }
+        match answer {
+            Ok(Value::ServerError(error)) if is_refusal_to_talk(&error) => {
+                Err(self.fault(Cause::Unreachable(in_words(&error))))
+            }
+            Ok(Value::ServerError(error)) => {
+                self.idle.set(Some(connection));
+                Err(self.fault(Cause::Answered(in_words(&error))))
+            }
+            Ok(value) => {
+                self.idle.set(Some(connection));
+                Ok(value)
+            }
+            Err(trouble) => Err(self.fault(Cause::NoAnswer(trouble.to_string()))),
+        }
+    }
+
+    fn connection(&self, call: &Call) -> Result<Connection, Fault> {
+        if let Some(connection) = self.idle.take().filter(Connection::is_of_this_process) {
+            return Ok(connection);
+        }
+        let attempt = Attempt::new(call, call.limits.connect);
+        dial::open(&self.server, &self.tls, &attempt).map_err(|trouble| match trouble {
+            Trouble::Forked => self.fault(Cause::Forked),
+            trouble => self.fault(Cause::Unreachable(trouble.to_string())),
+        })
+    }
+
+    /// For an answer that is none of those that a request has.
+    pub fn unexpected(&self) -> Fault {
+        // A connection whose answers are not understood is not used again.
+        self.idle.set(None);
+        self.fault(Cause::NoAnswer("what came is no answer to the request".into()))
+    }
+
+    fn fault(&self, cause: Cause) -> Fault {
+        Fault { server: self.name().into(), cause }
+    }
+}
+
+/// The server does not talk to us at all: what is wrong is the connection, and not the command.
+fn is_refusal_to_talk(error: &ServerError) -> bool {
+    matches!(error.code(), "NOAUTH" | "WRONGPASS")
+}
+
+/// The server's error, without what it repeats of the request: that may hold a token or a password.
+pub fn in_words(error: &ServerError) -> String {
+    let details = error.details().unwrap_or_default();
+    let details = details.split("with args beginning with").next().unwrap_or_default();
+    format!("{} {}", error.code(), details.trim_end_matches([' ', ',']))
+}
+
+#[cfg(feature = "tls")]
+#[derive(Default)]
+pub struct TlsConfig(std::cell::OnceCell<std::sync::Arc<rustls::ClientConfig>>);
+
+#[cfg(feature = "tls")]
+impl TlsConfig {
+    /// Read when the first connection needs it, and kept.
+    pub fn get(&self, files: &super::servers::TlsFiles) -> Result<std::sync::Arc<rustls::ClientConfig>, Trouble> {
+        if let Some(config) = self.0.get() {
+            return Ok(config.clone());
+        }
+        let config = super::tls::config(files)?;
+        Ok(self.0.get_or_init(|| config).clone())
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+#[derive(Default)]
+pub struct TlsConfig;

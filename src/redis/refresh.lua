@@ -1,0 +1,12 @@
+-- Starts the ttl anew if the token holds the key. Never creates the key.
+-- KEYS[1]  the key
+-- ARGV     token, ttl in milliseconds
+-- returns  1: the token holds it, for the ttl from now; 0: it does not
+local value = redis.pcall('GET', KEYS[1])
+if value == ARGV[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return 1
+end
+-- A key that is no string is not ours; any other error is an error.
+if type(value) == 'table' and string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then return value end
+return 0

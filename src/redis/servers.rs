@@ -1,0 +1,272 @@
+//! Where a server is, and as whom to speak to it: the address that users write, parsed and checked.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use redis::{ConnectionAddr, IntoConnectionInfo};
+
+use crate::lock::error::BadValue;
+
+const SCHEMES: &str = "redis://, rediss://, unix:// or memory://";
+
+/// What users can name as a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Servers {
+    Redis(Box<Server>),
+    /// Inside this process.
+    Memory,
+}
+
+/// One Redis server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Server {
+    pub address: Address,
+    pub username: Option<String>,
+    pub password: Option<String>,
+    pub database: i64,
+    /// As messages say it: no user, no password.
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Tcp { host: String, port: u16, tls: Option<TlsFiles> },
+    Unix(PathBuf),
+}
+
+/// Files of TLS, in PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The authorities to trust. None: the system's.
+    pub authorities: Option<PathBuf>,
+    /// Our certificate and its key, for a server that asks for one.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl Servers {
+    /// The error reads on after the name of the parameter or setting; it does not repeat the address, which may hold a
+    /// password.
+    pub fn parse(address: &str) -> Result<Self, BadValue> {
+        if address == "memory://" {
+            return Ok(Self::Memory);
+        }
+        let Some(url) = redis::parse_redis_url(address) else {
+            return Err(BadValue(format!("must be the address of a server: {SCHEMES}")));
+        };
+        let query = unique_query(url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())))?;
+        if url.fragment().is_some() {
+            return Err(BadValue("must have no fragment: write # in a password as %23".into()));
+        }
+        match url.scheme() {
+            "redis" => Server::tcp(address, None, query),
+            "rediss" => Server::tls(address, query),
+            "unix" => {
+                let path = url.to_file_path().map_err(|()| BadValue("must have a path after unix://".into()))?;
+                Server::unix(path, query)
+            }
+            _ => Err(BadValue(format!("must be the address of a server: {SCHEMES}"))),
+        }
+        .map(|server| Self::Redis(Box::new(server)))
+    }
+}
+
+type Query = HashMap<String, String>;
+
+impl Server {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn tcp(address: &str, tls: Option<TlsFiles>, query: Query) -> Result<Self, BadValue> {
+        refuse_unknown(query)?;
+        let info =
+            address.into_connection_info().map_err(|error| BadValue(format!("must be a valid address: {error}")))?;
+        let ConnectionAddr::Tcp(host, port) = info.addr() else {
+            return Err(BadValue("must have a host".into()));
+        };
+        let settings = info.redis_settings();
+        let scheme = if tls.is_some() { "rediss" } else { "redis" };
+        let shown_host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        Self {
+            name: format!("{scheme}://{shown_host}:{port}"),
+            address: Address::Tcp { host: host.clone(), port: *port, tls },
+            username: settings.username().map(Into::into),
+            password: settings.password().map(Into::into),
+            database: settings.db(),
+        }
+        .checked()
+    }
+
+    fn tls(address: &str, mut query: Query) -> Result<Self, BadValue> {
+        if cfg!(not(feature = "tls")) {
+            return Err(BadValue("must not be rediss://: this build has no TLS".into()));
+        }
+        let authorities = query.remove("cafile").map(PathBuf::from);
+        let certificate = match (query.remove("cert"), query.remove("key")) {
+            (Some(cert), Some(key)) => Some((cert.into(), key.into())),
+            (None, None) => None,
+            _ => return Err(BadValue("must have both cert and key, or neither".into())),
+        };
+        let plain = format!("redis{}", address.trim_start_matches(|c| c != ':'));
+        let plain = plain.split('?').next().unwrap_or_default();
+        Self::tcp(plain, Some(TlsFiles { authorities, certificate }), query)
+    }
+
+    fn unix(path: PathBuf, mut query: Query) -> Result<Self, BadValue> {
+        let database = match query.remove("db") {
+            Some(db) => db.parse().map_err(|_| BadValue("must have a number as db".into()))?,
+            None => 0,
+        };
+        let (username, password) = (query.remove("user"), query.remove("password"));
+        refuse_unknown(query)?;
+        Self { name: format!("unix://{}", shown(&path)), address: Address::Unix(path), username, password, database }
+            .checked()
+    }
+
+    fn checked(mut self) -> Result<Self, BadValue> {
+        if self.username.is_some() && self.password.is_none() {
+            return Err(BadValue("must have a password beside the user".into()));
+        }
+        if self.database < 0 {
+            return Err(BadValue("must have a database of 0 or more".into()));
+        }
+        if self.database != 0 {
+            self.name = match self.address {
+                Address::Tcp { .. } => format!("{}/{}", self.name, self.database),
+                Address::Unix(_) => format!("{}?db={}", self.name, self.database),
+            };
+        }
+        Ok(self)
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn unique_query(pairs: impl Iterator<Item = (String, String)>) -> Result<Query, BadValue> {
+    let mut query = Query::new();
+    for (name, value) in pairs {
+        if query.contains_key(&name) {
+            return Err(BadValue(format!("must have \"{name}\" only once")));
+        }
+        query.insert(name, value);
+    }
+    Ok(query)
+}
+
+fn refuse_unknown(query: Query) -> Result<(), BadValue> {
+    match query.into_keys().min() {
+        Some(name) => Err(BadValue(format!("must not have \"{name}\", which means nothing here"))),
+        None => Ok(()),
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, username, password: _, database, name: _ } = self;
+        f.debug_struct("Server")
+            .field("address", address)
+            .field("username", username)
+            .field("password", &"<redacted>")
+            .field("database", database)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(address: &str) -> Server {
+        match Servers::parse(address) {
+            Ok(Servers::Redis(server)) => *server,
+            other => panic!("{address}: {other:?}"),
+        }
+    }
+
+    fn tcp(host: &str, port: u16, tls: Option<TlsFiles>) -> Address {
+        Address::Tcp { host: host.into(), port, tls }
+    }
+
+    #[test]
+    fn tcp_addresses() {
+        let server = parse("redis://127.0.0.1:6380");
+        assert_eq!((server.address.clone(), server.name()), (tcp("127.0.0.1", 6380, None), "redis://127.0.0.1:6380"));
+        let server = parse("redis://us%40er:p%23%2F%3As@redis.internal/3");
+        assert_eq!(server.address, tcp("redis.internal", 6379, None));
+        assert_eq!((server.username.as_deref(), server.password.as_deref()), (Some("us@er"), Some("p#/:s")));
+        assert_eq!((server.database, server.name()), (3, "redis://redis.internal:6379/3"));
+        assert_eq!(parse("redis://:secret@h").password.as_deref(), Some("secret"));
+        assert_eq!(parse("redis://:secret@h").username, None);
+        assert_eq!(parse("redis://[::1]:7000").name(), "redis://[::1]:7000");
+        assert_eq!(parse("redis://[::1]:7000").address, tcp("::1", 7000, None));
+    }
+
+    #[test]
+    #[cfg(feature = "tls")]
+    fn tls_addresses() {
+        let files = |authorities: Option<&str>, certificate: Option<(&str, &str)>| TlsFiles {
+            authorities: authorities.map(Into::into),
+            certificate: certificate.map(|(cert, key)| (cert.into(), key.into())),
+        };
+        let server = parse("rediss://u:p@h:1/2?cafile=/a%20b.pem&cert=/c&key=/k");
+        assert_eq!(server.address, tcp("h", 1, Some(files(Some("/a b.pem"), Some(("/c", "/k"))))));
+        assert_eq!((server.name(), server.database), ("rediss://h:1/2", 2));
+        assert_eq!(parse("rediss://h").address, tcp("h", 6379, Some(files(None, None))));
+    }
+
+    #[test]
+    fn unix_addresses() {
+        let server = parse("unix:///run/redis.sock?db=4&user=u&password=a%26b");
+        assert_eq!(server.address, Address::Unix("/run/redis.sock".into()));
+        assert_eq!((server.username.as_deref(), server.password.as_deref()), (Some("u"), Some("a&b")));
+        assert_eq!(server.name(), "unix:///run/redis.sock?db=4");
+    }
+
+    #[test]
+    fn memory_is_a_server() {
+        assert_eq!(Servers::parse("memory://"), Ok(Servers::Memory));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_without_being_repeated() {
+        for bad in [
+            "",
+            "127.0.0.1:6379",
+            "tcp://h",
+            "http://h",
+            "redis:",
+            "redis://",
+            "redis://h/x",
+            "redis://h/-1",
+            "redis://h:99999",
+            "redis://h?db=secret",
+            "redis://h#secret",
+            "redis://h?timeout=secret",
+            "redis://secret@h",
+            "rediss://h?cert=secret",
+            "rediss://h?cafile=a&cafile=secret",
+            "unix://",
+            "unix://relative",
+            "unix:///s?db=secret",
+            "unix:///s?pass=secret",
+            "unix:///s?user=secret",
+            "memory://secret",
+            "redis+sentinel://h/secret",
+            "redis://0.0.0.0",
+        ] {
+            let error = Servers::parse(bad).expect_err(bad);
+            assert!(!error.0.contains("secret") && error.0.starts_with("must"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn debug_hides_the_password() {
+        let shown = format!("{:?}", parse("redis://user:secret@h"));
+        assert!(shown.contains("user") && !shown.contains("secret"), "{shown}");
+    }
+}

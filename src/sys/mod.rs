@@ -1,0 +1,7 @@
+//! What the operating system gives: a clock, randomness, sleep that signals end, and the knowledge of a fork.
+
+pub mod clock;
+pub mod fork;
+pub mod identity;
+pub mod poll;
+pub mod signals;

@@ -1,0 +1,65 @@
+//! Waiting, in slices, so that the host looks at what is pending at least every 100 ms, and at once when a signal
+//! comes while we wait.
+
+use std::{os::fd::RawFd, time::Duration};
+
+use crate::lock::{
+    ports::{Clock, Interrupt, WakeUp},
+    time::Moment,
+};
+
+/// A signal that comes just before the wait begins does not end it; it is seen a slice later.
+const SLICE: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    Ready,
+    TimedOut,
+}
+
+/// Waits until `fd` is ready for `events` (of poll(2)), or until `until`.
+pub fn until_ready(fd: RawFd, events: i16, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Waited {
+    let process = interrupt.process();
+    loop {
+        let left = until.since(clock.now());
+        let mut poll = libc::pollfd { fd, events, revents: 0 };
+        // SAFETY: one valid entry. An error (EINTR) counts as nothing ready.
+        if unsafe { libc::poll(&mut poll, 1, millis(left.min(SLICE))) } > 0 {
+            return Waited::Ready;
+        }
+        if left.is_zero() {
+            return Waited::TimedOut;
+        }
+        interrupt.pump();
+        // In a child, `fd` is the number of nothing, or of another file.
+        if interrupt.process() != process {
+            return Waited::TimedOut;
+        }
+    }
+}
+
+/// Sleeps, with nothing to listen to.
+#[derive(Clone, Copy, Debug)]
+pub struct Sleeper;
+
+impl WakeUp for Sleeper {
+    fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) {
+        let process = interrupt.process();
+        loop {
+            let left = until.since(clock.now());
+            if left.is_zero() || interrupt.stopped() || interrupt.process() != process {
+                return;
+            }
+            let slice = left.min(SLICE);
+            let time = libc::timespec { tv_sec: 0, tv_nsec: slice.subsec_nanos().into() };
+            // SAFETY: `time` is valid, and the rest of a sleep that a signal ended is not asked for.
+            unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
+            interrupt.pump();
+        }
+    }
+}
+
+/// Rounded up: a wait must not spin through its last millisecond.
+fn millis(duration: Duration) -> i32 {
+    i32::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+}
