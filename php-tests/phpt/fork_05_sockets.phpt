@@ -73,6 +73,7 @@ a child that used nothing has it not while it lives: yes
 a grandchild has it not: yes
 a child has one of its own: yes
 which its child has not: yes
+the program runs: yes
 another program has it not: yes
 a child that becomes another program has it not: yes
 the parent still has it: yes

@@ -93,9 +93,9 @@ PHP);
 $log = server()->folder . '/valgrind.xml';
 $process = proc_open(
     [
-        'valgrind', '--xml=yes', "--xml-file=$log", '--child-silent-after-fork=yes', '--leak-check=no', '--num-callers=60',
-        '--error-limit=no', '--run-libc-freeres=no', PHP_BINARY, '-d', 'opcache.enable_cli=0', '-d', 'pcre.jit=0', '-d', 'log_errors=0',
-        '-d', 'redis_lock.servers=' . server()->unix(), $script,
+        'valgrind', '--xml=yes', "--xml-file=$log", '--child-silent-after-fork=yes', '--num-callers=60', '--error-limit=no',
+        '--run-libc-freeres=no', PHP_BINARY, '-d', 'opcache.enable_cli=0', '-d', 'pcre.jit=0', '-d', 'display_errors=stdout',
+        '-d', 'log_errors=0', '-d', 'redis_lock.servers=' . server()->unix(), $script,
     ],
     [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']],
     $pipes,
@@ -111,7 +111,11 @@ same('nothing is left', [], keys());
 $report = file_get_contents($log);
 check('valgrind was there to the end', str_contains($report, '<state>FINISHED</state>'), $report);
 preg_match_all('~<(error|fatal_signal)>.*?</\1>~s', $report, $errors);
-$errors = array_filter($errors[0], fn (string $error) => str_contains($error, "/$extension</obj>"));
+$errors = array_filter(
+    $errors[0],
+    // What is never freed is no error here: classes live as long as the process.
+    fn (string $error) => str_contains($error, "/$extension</obj>") && !str_contains($error, '<kind>Leak_'),
+);
 same('no error has the extension in its stack', [], array_values($errors));
 ?>
 --EXPECT--
