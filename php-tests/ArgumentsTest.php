@@ -121,6 +121,7 @@ final class ArgumentsTest extends LockTestCase
         string $type,
         \Closure $use,
     ): void {
+        RedisServer::shared(); // starts it: its own notices are none of ours
         $nullable = $type[0] === '?';
         foreach (self::values() as $shown => $value) {
             if ($value === null && $nullable) {
@@ -261,7 +262,7 @@ final class ArgumentsTest extends LockTestCase
         foreach ($calls as $start => $call) {
             $e = self::caught($call);
             self::assertSame(\ValueError::class, $e::class, $start);
-            self::assertStringStartsWith("$start (\$ttl) must be ", $e->getMessage());
+            self::assertStringStartsWith("$start (\$ttl) must ", $e->getMessage());
         }
         self::assertGreaterThan(20.0, $held->getRemainingLifetime(), 'the lease is as it was');
         self::assertTrue($held->release());
@@ -305,11 +306,11 @@ final class ArgumentsTest extends LockTestCase
         $lock = new RedisLock('key', servers: 'redis://127.0.0.1:' . RedisServer::freePort());
         $e = self::caught(static fn () => $lock->acquire($wait));
         self::assertSame(\ValueError::class, $e::class);
-        self::assertStringStartsWith('RedisLock::acquire(): Argument #1 ($wait) must be ', $e->getMessage());
+        self::assertStringStartsWith('RedisLock::acquire(): Argument #1 ($wait) must ', $e->getMessage());
 
         $e = self::caught(static fn () => $lock->synchronized(static fn () => self::fail('not to be called'), $wait));
         self::assertSame(\ValueError::class, $e::class);
-        self::assertStringStartsWith('RedisLock::synchronized(): Argument #2 ($wait) must be ', $e->getMessage());
+        self::assertStringStartsWith('RedisLock::synchronized(): Argument #2 ($wait) must ', $e->getMessage());
     }
 
     public function testAnyOtherWaitWorks(): void

@@ -97,7 +97,8 @@ final class BrokenServerTest extends LockTestCase
     public function testTheRightPassword(): void
     {
         $password = 'p@ss/w:rd?#%&+ ä';
-        $server = new RedisServer(['requirepass' => "\"$password\"", 'user' => ['app on >right ~* &* +@all', "käse on >right ~* &* +@all"]]);
+        $server = new RedisServer(['user' => ['app on >right ~* &* +@all', 'käse on >right ~* &* +@all']]);
+        $server->command('CONFIG', 'SET', 'requirepass', $password);
         $encoded = rawurlencode($password);
         $user = rawurlencode('käse');
         foreach ([":$encoded", "default:$encoded", 'app:right', "$user:right"] as $login) {
@@ -122,13 +123,15 @@ final class BrokenServerTest extends LockTestCase
     {
         $server = $transport === 'tls' ? RedisServer::sharedTls() : RedisServer::shared();
         $lock = new RedisLock('key', servers: self::address($transport));
+        $operator = new RedisLock('key', servers: self::address($transport));
         $calls = [
             static fn () => $lock->acquire(),
             static fn () => $lock->refresh(),
             static fn () => $lock->getHolder()['pid'] === getmypid(),
             static fn () => $lock->release(),
             static fn () => $lock->acquire(1),
-            static fn () => $lock->forceRelease(),
+            static fn () => $operator->forceRelease(),
+            static fn () => !$lock->release(),
             static fn () => $lock->synchronized(static function () use ($server): bool {
                 $server->killClients();
 
@@ -177,6 +180,7 @@ final class BrokenServerTest extends LockTestCase
                 static fn () => !$lock->release(),
                 static fn () => $lock->acquire(),
                 static fn () => $other->forceRelease(),
+                static fn () => !$lock->release(),
                 static fn () => RedisLock::restore('key', 'token', servers: $server->tcp())->acquire(),
                 static fn () => $lock->synchronized(static fn () => true),
             ] as $number => $call) {
@@ -306,7 +310,7 @@ final class BrokenServerTest extends LockTestCase
         $hung = $server->connect();
         $hung->send('EVAL', 'while true do end', 0);
         $observer = $server->connect();
-        self::eventually(static function () use ($observer): bool {
+        $isBusy = static function () use ($observer): bool {
             try {
                 $observer->command('PING');
             } catch (RawError $e) {
@@ -314,13 +318,15 @@ final class BrokenServerTest extends LockTestCase
             }
 
             return false;
-        }, 'the server says BUSY');
+        };
+        self::eventually($isBusy, 'the server says BUSY');
 
         $e = self::failure($call, $server->tcp(), $name);
         self::assertSame(CommandException::class, $e::class);
         self::assertStringContainsString('BUSY', $e->getMessage());
 
         $observer->command('SCRIPT', 'KILL');
+        self::eventually(static fn () => !$isBusy(), 'the script ends');
         self::assertTrue((new RedisLock('key', servers: $server->tcp()))->acquire());
     }
 
@@ -340,7 +346,7 @@ final class BrokenServerTest extends LockTestCase
     {
         return ['HTTP' => ["HTTP/1.1 400 Bad Request\r\n\r\n"], 'SSH' => ["SSH-2.0-OpenSSH\r\n"], 'a wrong type' => [":7\r\n"],
             'another word' => ["+QUEUED\r\n"], 'an array' => ["*2\r\n+a\r\n:1\r\n"], 'an endless string' => ["\$999999999999\r\nx"],
-            'a wrong length' => ["\$-5\r\n"], 'deep nesting' => [str_repeat("*1\r\n", 20_000)], 'half a reply' => ["+O"],
+            'deep nesting' => [str_repeat("*1\r\n", 20_000)], 'half a reply' => ["+O"],
             'bytes' => ["\0\xff\0\xff"], 'nothing' => ['']];
     }
 

@@ -43,7 +43,7 @@ final class EnduranceTest extends LockTestCase
             'busy keys' => [20_000, "\$holder = $new; \$holder->acquire(); \$lock = $new;", '$lock->acquire(); $lock->getHolder(); $lock->release();'],
             'many keys' => [20_000, '', '$lock = new RedisLock("key" . random_int(0, PHP_INT_MAX), servers: $argv[1], prefix: "p:"); $lock->acquire();'],
             'handles' => [20_000, '', '$lock = RedisLock::restore("key", "token", servers: $argv[1]); $lock->acquire(); $lock->refresh(9); $lock->release();'],
-            'wrong arguments' => [20_000, "\$lock = $new;", '
+            'wrong arguments' => [20_000, "\$lock = $new; \$lock->acquire(); \$lock->release();", '
                 foreach ([fn () => $lock->acquire(-1), fn () => $lock->acquire([]), fn () => new RedisLock(""), fn () => $lock->synchronized("nope")] as $call) {
                     try { $call(); } catch (Error) {}
                 }'],
@@ -79,7 +79,7 @@ final class EnduranceTest extends LockTestCase
     {
         $process = PhpProcess::code(self::LOOKS . '
             for ($i = 1; $i <= 100_000; $i++) {
-                $lock = new RedisLock("key$i", 0.003, autoRelease: false, servers: "memory://");
+                $lock = new RedisLock("key$i", 0.05, autoRelease: false, servers: "memory://");
                 $lock->acquire();
                 if ($i === 10_000) {
                     $early = $resident();

@@ -10,7 +10,7 @@ abstract class LockTestCase extends TestCase
     /** Seconds that a busy machine may add to a bounded call. */
     protected const SLACK = 1.5;
 
-    /** @var list<string> */
+    /** @var array<string, string> what they were before the test */
     private array $settings = [];
 
     protected function setUp(): void
@@ -20,7 +20,7 @@ abstract class LockTestCase extends TestCase
 
     protected function tearDown(): void
     {
-        array_map(ini_restore(...), $this->settings);
+        array_map(ini_set(...), array_keys($this->settings), $this->settings);
         $this->settings = [];
     }
 
@@ -56,8 +56,9 @@ abstract class LockTestCase extends TestCase
     /** Sets redis_lock.$name until the test ends. */
     protected function setting(string $name, string|int|float $value): void
     {
-        $this->settings[] = "redis_lock.$name";
-        self::assertNotFalse(ini_set("redis_lock.$name", (string) $value), "redis_lock.$name can be set");
+        $before = ini_set("redis_lock.$name", (string) $value);
+        self::assertNotFalse($before, "redis_lock.$name can be set");
+        $this->settings += ["redis_lock.$name" => $before];
     }
 
     protected static function caught(callable $call): \Throwable

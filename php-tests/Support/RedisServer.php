@@ -202,7 +202,7 @@ final class RedisServer
     public function start(): void
     {
         $lines = ['bind' => '127.0.0.1', 'port' => $this->port, 'unixsocket' => $this->socket, 'dir' => $this->folder,
-            'save' => '""', 'appendonly' => 'no', 'tcp-backlog' => 64];
+            'save' => '""', 'appendonly' => 'no', 'repl-diskless-sync-delay' => 0];
         if ($this->tlsPort !== null) {
             $lines += ['tls-port' => $this->tlsPort, 'tls-ca-cert-file' => $this->certificates->ca,
                 'tls-cert-file' => $this->certificates->serverCertificate,
