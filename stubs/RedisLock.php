@@ -37,7 +37,7 @@ class RedisLock
         string $key,
         ?float $ttl = null,
         bool $autoRelease = true,
-        ?string $servers = null,
+        #[\SensitiveParameter] ?string $servers = null,
         ?string $prefix = null,
     ) {
     }
@@ -198,7 +198,7 @@ class RedisLock
         #[\SensitiveParameter] string $token,
         ?float $ttl = null,
         bool $autoRelease = true,
-        ?string $servers = null,
+        #[\SensitiveParameter] ?string $servers = null,
         ?string $prefix = null,
     ): static {
     }

@@ -18,7 +18,7 @@ class RedisLockFactory
      * @throws \LogicException The object is constructed already.
      */
     public function __construct(
-        ?string $servers = null,
+        #[\SensitiveParameter] ?string $servers = null,
         ?string $prefix = null,
         ?float $ttl = null,
         bool $autoRelease = true,

@@ -20,7 +20,7 @@ impl Backoff {
     }
 
     /// The next pause.
-    pub fn next(&mut self) -> Duration {
+    pub fn pause(&mut self) -> Duration {
         self.limit = self.limit.saturating_mul(2).min(self.poll.max);
         let span = self.limit.saturating_sub(self.poll.min);
         self.poll.min + span.mul_f64(self.fraction())
@@ -49,7 +49,7 @@ mod tests {
         for seed in 0..500 {
             let mut backoff = Backoff::new(POLL, seed);
             for (limit, longest) in limits.iter().zip(&mut longest) {
-                let pause = backoff.next();
+                let pause = backoff.pause();
                 assert!(pause >= POLL.min && pause <= *limit, "{pause:?}");
                 *longest = pause.max(*longest);
             }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn waiters_spread() {
-        let mut pauses: Vec<Duration> = (0..100).map(|seed| Backoff::new(POLL, seed).next()).collect();
+        let mut pauses: Vec<Duration> = (0..100).map(|seed| Backoff::new(POLL, seed).pause()).collect();
         pauses.sort();
         pauses.dedup();
         assert_eq!(pauses.len(), 100);
@@ -71,6 +71,6 @@ mod tests {
     fn equal_bounds_give_a_fixed_pause() {
         let fixed = Duration::from_millis(50);
         let mut backoff = Backoff::new(Poll { min: fixed, max: fixed }, 9);
-        assert_eq!([backoff.next(), backoff.next(), backoff.next()], [fixed; 3]);
+        assert_eq!([backoff.pause(), backoff.pause(), backoff.pause()], [fixed; 3]);
     }
 }

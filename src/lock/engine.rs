@@ -60,15 +60,20 @@ impl Engine<'_> {
         let start = what.start;
         let give_up = start.plus(what.wait);
         let call = self.call(give_up.plus(self.limits.grace()));
-        let mut waiting = Waiting::new(what.poll, give_up, seed(lease, start));
+        let mut waiting = None;
         let mut fresh = what.fresh;
         loop {
             let holder = match self.claim(lease, what.ttl, fresh, &call)? {
                 None => return Ok(Acquired::Held),
                 Some(busy) => busy.holder,
             };
-            fresh = false;
             let now = self.clock.now();
+            if fresh && now < give_up {
+                // The bare try tells nothing of the holder: a wait begins with a look that does.
+                fresh = false;
+                continue;
+            }
+            let waiting = waiting.get_or_insert_with(|| Waiting::new(what.poll, give_up, seed(lease, now)));
             let Some(next_look) = waiting.next_look(now, holder.as_ref()) else {
                 return Ok(Acquired::Busy { holder, waited: now.since(start) });
             };
@@ -219,28 +224,32 @@ impl Engine<'_> {
         Ok(self.occupant(key, &self.call(self.deadline()))?.map(|occupant| occupant.holder))
     }
 
-    /// Frees the key, whoever holds it. True: someone held it.
+    /// Frees the key, whoever holds it. True: someone held it. `own`: the caller's own lease, which may be that one.
     ///
     /// By looking first and then freeing just that holder: a bare delete that runs twice or late would free the next.
-    pub fn evict(&self, key: &Key) -> Result<bool, Error> {
-        let until = self.deadline();
-        let call = self.call(until);
-        let mut lost_answer = false;
-        while let Some(occupant) = self.occupant(key, &call)? {
-            match self.store.leave(key, &occupant.token, &call) {
-                Freed::Freed => return Ok(true),
-                // Freed by another hand; the next holder, if there is one, is to go as well.
-                Freed::NotOurs if self.clock.now() < until => {}
-                Freed::NotOurs => return Ok(true),
-                Freed::Unknown(fault) => {
-                    if lost_answer || !fault.may_have_run() || self.clock.now() >= until {
-                        return Err(Self::error(fault));
-                    }
-                    lost_answer = true;
+    pub fn evict(&self, key: &Key, own: Option<&Lease>) -> Result<bool, Error> {
+        let call = self.call(self.deadline());
+        let mut evicted = false;
+        while let Some(Occupant { token, .. }) = self.occupant(key, &call)? {
+            let in_time = self.clock.now() < call.until;
+            let freed = match self.store.leave(key, &token, &call) {
+                Freed::Freed => true,
+                // Freed by another hand, or by our request whose answer was lost; the next holder is to go as well.
+                Freed::NotOurs => !in_time,
+                Freed::Unknown(fault) if evicted || !fault.may_have_run() || !in_time => {
+                    return Err(Self::error(fault));
                 }
+                Freed::Unknown(_) => false,
+            };
+            evicted = true;
+            if let Some(own) = own.filter(|own| *own.token() == token) {
+                own.settled();
+            }
+            if freed {
+                break;
             }
         }
-        Ok(lost_answer)
+        Ok(evicted)
     }
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Error> {

@@ -101,6 +101,15 @@ impl Lease {
         !matches!(self.state(), State::Lost | State::Settled)
     }
 
+    /// Whether its holder may still have a use for the token. Not where it was never ours, or surely is no more.
+    pub fn is_worth_knowing(&self) -> bool {
+        match self.state() {
+            State::Unsure | State::Held | State::Releasing => true,
+            State::Abandoned => self.valid_until() != Self::NEVER_VALID,
+            State::Lost | State::Settled => false,
+        }
+    }
+
     /// Whether a request of this token may still run, late.
     pub fn has_unknowns(&self) -> bool {
         self.least_unknown_ttl.load(SeqCst) != u64::MAX
@@ -153,7 +162,7 @@ mod tests {
     use super::*;
 
     fn lease() -> Lease {
-        Lease::new(Arc::new(Key::new(b"", b"k").unwrap()), Token::new([0; 16], ""), 0)
+        Lease::new(Arc::new(Key::new(b"", b"k").unwrap()), Token::new([0; 16], None), 0)
     }
 
     fn at(ms: u64) -> Moment {

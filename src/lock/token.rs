@@ -1,25 +1,26 @@
 //! The token says who holds a key: 32 hex digits of the operating system's randomness, `:`, and, unless the holder
 //! hides them, `host:pid:unix-seconds`, so that a waiter can say who holds the key at no cost.
 
-use std::{fmt, time::Duration};
+use std::{fmt, io::Write, time::Duration};
 
 /// Bytes, compared whole. Never shown: who has it can free the lock.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(Box<[u8]>);
+pub struct Token(Vec<u8>);
 
 impl Token {
     const RANDOM_DIGITS: usize = 32;
 
-    /// A new token. `identity` is empty or `host:pid:unix-seconds`.
-    pub fn new(random: [u8; Self::RANDOM_DIGITS / 2], identity: &str) -> Self {
-        let mut bytes = vec![0; Self::RANDOM_DIGITS + 1 + identity.len()];
-        let (digits, rest) = bytes.split_at_mut(Self::RANDOM_DIGITS);
-        // Cannot fail: there are two digits for each byte.
-        let _ = hex::encode_to_slice(random, digits);
-        for (to, from) in rest.iter_mut().zip(std::iter::once(b':').chain(identity.bytes())) {
-            *to = from;
+    /// A new token. `identity`: `host:pid:` and the Unix time in seconds, unless they are withheld.
+    pub fn new(random: [u8; Self::RANDOM_DIGITS / 2], identity: Option<(&str, u64)>) -> Self {
+        let mut bytes = Vec::with_capacity(128);
+        bytes.resize(Self::RANDOM_DIGITS, 0);
+        // Neither can fail: there are two digits for each byte, and a vector takes what is written.
+        let _ = hex::encode_to_slice(random, &mut bytes);
+        bytes.push(b':');
+        if let Some((process, since)) = identity {
+            let _ = write!(bytes, "{process}{since}");
         }
-        Self(bytes.into())
+        Self(bytes)
     }
 
     /// A token drawn elsewhere, or an owner that the application names itself.
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_token_tells_its_holder() {
-        let token = Token::new([0xab; 16], "web-1:4711:1796000000");
+        let token = Token::new([0xab; 16], Some(("web-1:4711:", 1_796_000_000)));
         assert_eq!(token.as_bytes(), format!("{}:web-1:4711:1796000000", "ab".repeat(16)).as_bytes());
         let holder = Holder::of(token.as_bytes(), None).identity.unwrap();
         assert_eq!(holder, Identity { host: "web-1".into(), pid: 4711, since: 1_796_000_000 });
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_token_may_hide_its_holder() {
-        let token = Token::new([0; 16], "");
+        let token = Token::new([0; 16], None);
         assert_eq!(token.as_bytes(), format!("{}:", "0".repeat(32)).as_bytes());
         assert_eq!(Holder::of(token.as_bytes(), None).identity, None);
     }
@@ -117,6 +118,6 @@ mod tests {
 
     #[test]
     fn debug_hides_the_token() {
-        assert_eq!(format!("{:?}", Token::new([7; 16], "h:1:1")), "Token(<redacted>)");
+        assert_eq!(format!("{:?}", Token::new([7; 16], Some(("h:1:", 1)))), "Token(<redacted>)");
     }
 }

@@ -25,7 +25,7 @@ impl Waiting {
         if now >= self.give_up {
             return None;
         }
-        let pause = self.backoff.next();
+        let pause = self.backoff.pause();
         let expiry = holder.and_then(|holder| holder.remaining).map(|left| left.saturating_add(Self::EXPIRY_GRAIN));
         let pause = expiry.map_or(pause, |expiry| pause.min(expiry));
         Some(now.plus(pause).min(self.give_up))

@@ -36,6 +36,7 @@ static LOCK_LOST: Class = Class::new(std::ptr::null_mut());
 /// At each module start: a restart in the same process makes the classes anew.
 pub fn register() -> Result<()> {
     // The class table that `ClassEntry::try_find` searches does not exist yet.
+    // SAFETY: a class of the engine's, set before any module of ours starts.
     let runtime: fn() -> &'static ClassEntry = || entry(unsafe { engine::spl_ce_RuntimeException });
     child("RedisLock\\Exception", runtime).registration(|class, args| keep(&BASE, class, args)).register()?;
     let base: fn() -> &'static ClassEntry = || entry(BASE.load(SeqCst));

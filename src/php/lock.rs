@@ -244,9 +244,7 @@ impl RedisLock {
     }
 
     pub fn token(&self) -> Option<Token> {
-        self.lease()
-            .filter(|lease| matches!(lease.state(), State::Held | State::Unsure))
-            .map(|lease| lease.token().clone())
+        self.lease().filter(|lease| lease.is_worth_knowing()).map(|lease| lease.token().clone())
     }
 
     pub fn holder(&self) -> Result<Option<Holder>, Stop> {
@@ -258,7 +256,11 @@ impl RedisLock {
 
     pub fn force_release(&self) -> Result<bool, Stop> {
         let pump = Pump::default();
-        let evicted = self.engine(&pump).evict(&self.key);
+        let own = self.lease();
+        let evicted = self.engine(&pump).evict(&self.key, own.as_deref());
+        if let Some(own) = own.filter(|own| !own.may_live()) {
+            request::forget(&own);
+        }
         pump.stop()?;
         evicted.map_err(exceptions::lock)
     }

@@ -1,11 +1,12 @@
 //! The settings in php.ini, read when a lock is made.
 
 use std::{
-    ffi::{CStr, c_int},
+    ffi::{CStr, c_int, c_void},
     time::Duration,
 };
 
 use ext_php_rs::{
+    ffi::{zend_ini_entry, zend_string},
     flags::IniEntryPermission,
     zend::{IniEntryDef, IniEntryDefs},
 };
@@ -32,7 +33,22 @@ static ENTRIES: IniEntryDefs<11> = IniEntryDefs::new([
 ]);
 
 const fn entry(name: &'static CStr, default: &'static CStr) -> IniEntryDef {
-    IniEntryDef::new(name, default, IniEntryPermission::All)
+    let mut entry = IniEntryDef::new(name, default, IniEntryPermission::All);
+    entry.on_modify = Some(accept);
+    entry
+}
+
+/// Values are checked where they are used, by whom it concerns. An entry without this callback is not put back by
+/// `ini_restore()`.
+unsafe extern "C" fn accept(
+    _entry: *mut zend_ini_entry,
+    _value: *mut zend_string,
+    _arg1: *mut c_void,
+    _arg2: *mut c_void,
+    _arg3: *mut c_void,
+    _stage: c_int,
+) -> c_int {
+    0
 }
 
 /// An entry whose value may hold a password.

@@ -1,13 +1,18 @@
 //! One connection that is open: requests out, replies in. Whoever meets trouble on it drops it: after a time-out the
 //! next reply would be that of an earlier request.
 
-use std::io::{self, Read};
+use std::{
+    io::{self, Read},
+    ops::Range,
+    time::Duration,
+};
 
 use redis::{Cmd, Parser, Value};
 
 use super::socket::{Attempt, Socket, Trouble};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
+use crate::{lock::time::Moment, sys::poll};
 
 /// What bytes travel through.
 pub enum Stream {
@@ -25,6 +30,14 @@ impl Stream {
         }
     }
 
+    fn fd(&self) -> Result<i32, Trouble> {
+        match self {
+            Self::Plain(socket) => socket.fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.fd(),
+        }
+    }
+
     fn write_all(&mut self, bytes: &[u8], attempt: &Attempt) -> Result<(), Trouble> {
         match self {
             Self::Plain(socket) => socket.write_all(bytes, attempt),
@@ -37,26 +50,41 @@ impl Stream {
 pub struct Connection {
     stream: Stream,
     parser: Parser,
+    received: Received,
     /// Kept between requests, so that they allocate nothing.
     command: Cmd,
     packed: Vec<u8>,
+    last_used: Moment,
 }
+
+/// A connection that was used so recently is not looked at before it is used again: requests that follow each other
+/// cost nothing but themselves.
+const FRESH: Duration = Duration::from_millis(10);
 
 /// So much is kept for the next request; a key of a megabyte is not to stay for ever.
 const KEPT_CAPACITY: usize = 64 * 1024;
 
 impl Connection {
-    pub fn new(stream: Stream) -> Self {
-        Self { stream, parser: Parser::new(), command: Cmd::new(), packed: Vec::new() }
+    pub fn new(stream: Stream, now: Moment) -> Self {
+        Self {
+            stream,
+            parser: Parser::new(),
+            received: Received::new(),
+            command: Cmd::new(),
+            packed: Vec::new(),
+            last_used: now,
+        }
     }
 
-    /// A forked child has closed its parent's connections.
-    pub fn is_of_this_process(&self) -> bool {
-        match &self.stream {
-            Stream::Plain(socket) => socket.fd().is_ok(),
-            #[cfg(feature = "tls")]
-            Stream::Tls(tls) => tls.is_of_this_process(),
-        }
+    /// Whether a request can be sent on it: it is this process's, and the server has not closed it meanwhile. Then the
+    /// request would be lost, but not known to be so.
+    pub fn is_usable(&self, now: Moment) -> bool {
+        let Ok(fd) = self.stream.fd() else { return false };
+        now.since(self.last_used) < FRESH || !poll::is_closed(fd)
+    }
+
+    pub fn used(&mut self, now: Moment) {
+        self.last_used = now;
     }
 
     /// One request, one reply. An error that the server answers is a value.
@@ -84,7 +112,10 @@ impl Connection {
     }
 
     pub fn reply(&mut self, attempt: &Attempt) -> Result<Value, Trouble> {
-        let mut reader = Reader { stream: &mut self.stream, attempt, trouble: None };
+        let mut reader = Reader { stream: &mut self.stream, received: &mut self.received, attempt, trouble: None };
+        if let Some(value) = reader.plain_reply()? {
+            return Ok(value);
+        }
         let parsed = self.parser.parse_value(&mut reader);
         match (parsed, reader.trouble) {
             (_, Some(trouble)) => Err(trouble),
@@ -94,18 +125,67 @@ impl Connection {
     }
 }
 
+/// Bytes that came and were not read yet.
+struct Received {
+    bytes: Box<[u8; 4096]>,
+    unread: Range<usize>,
+}
+
+impl Received {
+    fn new() -> Self {
+        Self { bytes: Box::new([0; 4096]), unread: 0..0 }
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.bytes.get(self.unread.clone()).unwrap_or_default()
+    }
+
+    fn fill(&mut self, stream: &mut Stream, attempt: &Attempt) -> Result<(), Trouble> {
+        if self.unread.is_empty() {
+            self.unread = 0..stream.read(&mut *self.bytes, attempt)?;
+        }
+        Ok(())
+    }
+}
+
 /// What the parser reads from. It knows I/O errors only, so that what really happened is kept beside.
 struct Reader<'a, 'b> {
     stream: &'a mut Stream,
+    received: &'a mut Received,
     attempt: &'a Attempt<'b>,
     trouble: Option<Trouble>,
 }
 
+impl Reader<'_, '_> {
+    /// The replies of a lock that nobody contends need no parser, which would cost more than all the rest.
+    fn plain_reply(&mut self) -> Result<Option<Value>, Trouble> {
+        self.received.fill(self.stream, self.attempt)?;
+        let (length, value) = match self.received.rest() {
+            b"+OK\r\n" => (5, Value::Okay),
+            b":1\r\n" => (4, Value::Int(1)),
+            b":0\r\n" => (4, Value::Int(0)),
+            b"$-1\r\n" => (5, Value::Nil),
+            _ => return Ok(None),
+        };
+        self.received.unread.start += length;
+        Ok(Some(value))
+    }
+}
+
 impl Read for Reader<'_, '_> {
+    /// A line at a time: the parser must take no byte of the next reply into its own buffer.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(buffer, self.attempt).map_err(|trouble| {
+        if let Err(trouble) = self.received.fill(self.stream, self.attempt) {
             self.trouble = Some(trouble);
-            io::ErrorKind::Other.into()
-        })
+            return Err(io::ErrorKind::Other.into());
+        }
+        let rest = self.received.rest();
+        let line = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1);
+        let count = line.min(buffer.len());
+        for (to, from) in buffer.iter_mut().zip(rest.iter().take(count)) {
+            *to = *from;
+        }
+        self.received.unread.start += count;
+        Ok(count)
     }
 }

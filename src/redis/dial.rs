@@ -39,7 +39,7 @@ pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Resul
             return Err(Trouble::Other("this build has no TLS".into()));
         }
     };
-    let mut connection = Connection::new(stream);
+    let mut connection = Connection::new(stream, attempt.clock.now());
     introduce(&mut connection, server, attempt)?;
     Ok(connection)
 }

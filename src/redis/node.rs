@@ -70,11 +70,11 @@ impl Node {
                 Err(self.fault(Cause::Unreachable(in_words(&error))))
             }
             Ok(Value::ServerError(error)) => {
-                self.idle.set(Some(connection));
+                self.put_back(connection, call);
                 Err(self.fault(Cause::Answered(in_words(&error))))
             }
             Ok(value) => {
-                self.idle.set(Some(connection));
+                self.put_back(connection, call);
                 Ok(value)
             }
             Err(trouble) => Err(self.fault(Cause::NoAnswer(trouble.to_string()))),
@@ -82,7 +82,7 @@ impl Node {
     }
 
     fn connection(&self, call: &Call) -> Result<Connection, Fault> {
-        if let Some(connection) = self.idle.take().filter(Connection::is_of_this_process) {
+        if let Some(connection) = self.idle.take().filter(|connection| connection.is_usable(call.clock.now())) {
             return Ok(connection);
         }
         let attempt = Attempt::new(call, call.limits.connect);
@@ -90,6 +90,11 @@ impl Node {
             Trouble::Forked => self.fault(Cause::Forked),
             trouble => self.fault(Cause::Unreachable(trouble.to_string())),
         })
+    }
+
+    fn put_back(&self, mut connection: Connection, call: &Call) {
+        connection.used(call.clock.now());
+        self.idle.set(Some(connection));
     }
 
     /// For an answer that is none of those that a request has.

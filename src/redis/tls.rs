@@ -83,8 +83,8 @@ impl Tls {
         Ok(tls)
     }
 
-    pub fn is_of_this_process(&self) -> bool {
-        self.socket.fd().is_ok()
+    pub fn fd(&self) -> Result<i32, Trouble> {
+        self.socket.fd()
     }
 
     pub fn read(&mut self, buffer: &mut [u8], attempt: &Attempt) -> Result<usize, Trouble> {

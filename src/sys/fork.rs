@@ -130,6 +130,7 @@ impl Table {
 pub struct PerProcess<T>(AtomicPtr<(u64, T)>);
 
 impl<T: Default + Sync + 'static> PerProcess<T> {
+    #[expect(clippy::new_without_default, reason = "only ever a static")]
     pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }

@@ -24,10 +24,10 @@ pub fn draw_token(identify: bool) -> Result<Token, String> {
     let mut random = [0; 16];
     SysRng.try_fill_bytes(&mut random).map_err(|error| format!("the operating system gave no randomness: {error}"))?;
     if !identify {
-        return Ok(Token::new(random, ""));
+        return Ok(Token::new(random, None));
     }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Ok(Token::new(random, &format!("{}{since}", PROCESS.get().0)))
+    Ok(Token::new(random, Some((&PROCESS.get().0, since))))
 }
 
 /// The host's name, in visible ASCII without the separator.

@@ -38,6 +38,17 @@ pub fn until_ready(fd: RawFd, events: i16, until: Moment, clock: &dyn Clock, int
     }
 }
 
+/// Whether the other end of a socket has closed it.
+pub fn is_closed(fd: RawFd) -> bool {
+    #[cfg(target_os = "linux")]
+    const CLOSED: i16 = libc::POLLRDHUP;
+    #[cfg(not(target_os = "linux"))]
+    const CLOSED: i16 = 0;
+    let mut poll = libc::pollfd { fd, events: CLOSED, revents: 0 };
+    // SAFETY: one valid entry.
+    unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+}
+
 /// Sleeps, with nothing to listen to.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeper;

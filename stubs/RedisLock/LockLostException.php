@@ -7,6 +7,8 @@ namespace RedisLock;
  */
 class LockLostException extends Exception
 {
+    private $result = null;
+
     /**
      * What the callable of RedisLock::synchronized() returned; the work was done, but not under the lock alone.
      *
