@@ -166,6 +166,7 @@ final class RedisServer
     public function killClients(): void
     {
         $this->command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+        $this->command('PING'); // the server closes them before it serves the next command
     }
 
     public function pid(): int
