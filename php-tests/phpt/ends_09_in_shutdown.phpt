@@ -10,16 +10,18 @@ require __DIR__ . '/phpt.inc';
 $prepare = '
     class Late {
         public static array $locks = [];
+        public static Closure $die;
+        public ?Late $self = null;
         public function __destruct() {
             late("destructor");
         }
     }
     function late(string $where, string $output = "") {
-        global $die;
         $lock = Late::$locks[] = new RedisLock($where, ttl: 300);
         $kept = Late::$locks[] = new RedisLock("kept", ttl: 300);
-        file_put_contents("php://stderr", $where . ($lock->acquire() && $kept->acquire() ? " held\n" : " busy\n"));
-        $die();
+        file_put_contents("php://stderr", $lock->acquire() && $kept->acquire() ? "held" : "busy");
+        (Late::$die)();
+        file_put_contents("php://stderr", " and goes on");
         return $output;
     }
 ';
@@ -51,21 +53,20 @@ foreach ([
     'fatal error' => 'str_repeat("x", 1 << 28);',
 ] as $how => $die) {
     foreach ($wheres as $where => $code) {
-        $child = script("$prepare \$die = function () { $die }; $code");
+        $child = script("$prepare Late::\$die = function () { $die }; $code");
         $ended = $child->wait();
-        $held = str_contains($child->errorOutput(), ' held') ? 'held' : $child->errorOutput();
         $crashed = $ended > 128 && $ended < 160 ? ", ended by signal $ended" : '';
-        echo "$where, $how: $held, then ", keys() === [] ? 'free' : json_encode(keys()), "$crashed\n";
+        echo "$where, $how: {$child->errorOutput()}, then ", keys() === [] ? 'free' : json_encode(keys()), "$crashed\n";
         server()->flush();
     }
 }
 ?>
 --EXPECT--
-shutdown function, ends: held, then free
-destructor, ends: held, then free
-destructor in a cycle, ends: held, then free
-output callback, ends: held, then free
-session handler, ends: held, then free
+shutdown function, ends: held and goes on, then free
+destructor, ends: held and goes on, then free
+destructor in a cycle, ends: held and goes on, then free
+output callback, ends: held and goes on, then free
+session handler, ends: held and goes on, then free
 shutdown function, exit(): held, then free
 destructor, exit(): held, then free
 destructor in a cycle, exit(): held, then free
