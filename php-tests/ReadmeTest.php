@@ -89,15 +89,15 @@ final class ReadmeTest extends LockTestCase
             $folder = Cleanup::folder();
             copy(self::extension(), "$folder/redis_lock.so");
             file_put_contents("$folder/php.ini", "extension_dir=\"$folder\"\n$snippet");
-            [$code, $output] = Shell::run(
-                escapeshellarg(PHP_BINARY) . " -c '$folder' -r 'echo serialize(ini_get_all(\"redis_lock\", false));'",
-                ['PHP_INI_SCAN_DIR' => ''],
-            );
+            // Nothing but this php.ini.
+            $php = 'PHP_INI_SCAN_DIR= ' . escapeshellarg(PHP_BINARY) . " -c '$folder'";
+            [$code, $output] = Shell::run("$php -r 'echo serialize(ini_get_all(\"redis_lock\", false));'");
             self::assertSame(0, $code, $output);
             $expected = parse_ini_string($snippet);
             self::assertSame('redis_lock', $expected['extension']);
             unset($expected['extension']);
-            self::assertSame($expected, array_intersect_key(unserialize($output), $expected), $snippet);
+            ksort($expected);
+            self::assertSame($expected, array_intersect_key(unserialize($output), $expected));
         }
     }
 
