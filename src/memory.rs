@@ -21,9 +21,14 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Memory;
 
-type Keys = Mutex<HashMap<Box<[u8]>, Entry>>;
+#[derive(Default)]
+struct Keys {
+    entries: HashMap<Box<[u8]>, Entry>,
+    /// How many entries make it worth while to look for expired ones, which nobody may ever ask for again.
+    sweep_at: usize,
+}
 
-static KEYS: PerProcess<Keys> = PerProcess::new();
+static KEYS: PerProcess<Mutex<Keys>> = PerProcess::new();
 
 struct Entry {
     token: Token,
@@ -34,10 +39,10 @@ impl Memory {
     /// Runs `change` on the entry of a key, as it is now: None where it is free.
     fn with<R>(&self, key: &Key, now: Moment, change: impl FnOnce(&mut Option<Entry>) -> R) -> R {
         let mut keys = KEYS.get().lock().unwrap_or_else(PoisonError::into_inner);
-        let mut entry = keys.remove(key.as_bytes()).filter(|entry| entry.expires > now);
+        let mut entry = keys.entries.remove(key.as_bytes()).filter(|entry| entry.expires > now);
         let result = change(&mut entry);
         if let Some(entry) = entry {
-            keys.insert(key.as_bytes().into(), entry);
+            keys.insert(key, entry, now);
         }
         result
     }
@@ -52,6 +57,18 @@ impl Memory {
                 Vote::Granted
             }
         })
+    }
+}
+
+impl Keys {
+    const LEAST_SWEPT: usize = 64;
+
+    fn insert(&mut self, key: &Key, entry: Entry, now: Moment) {
+        self.entries.insert(key.as_bytes().into(), entry);
+        if self.entries.len() >= self.sweep_at {
+            self.entries.retain(|_, entry| entry.expires > now);
+            self.sweep_at = Self::LEAST_SWEPT.max(self.entries.len() * 2);
+        }
     }
 }
 

@@ -6,7 +6,10 @@ use std::{
 };
 
 use ext_php_rs::{
-    ffi::{ext_php_rs_executor_globals, zend_class_entry, zend_execute_data, zend_object, zend_string},
+    ffi::{
+        ext_php_rs_executor_globals, ext_php_rs_zend_object_release, zend_class_entry, zend_execute_data, zend_object,
+        zend_string,
+    },
     types::Zval,
 };
 
@@ -31,7 +34,7 @@ unsafe extern "C" {
         length: usize,
         value: *mut Zval,
     );
-    pub fn zend_is_unwind_exit(object: *const zend_object) -> bool;
+    fn zend_is_unwind_exit(object: *const zend_object) -> bool;
     pub fn zend_timeout();
     pub fn zend_ini_double(name: *const c_char, length: usize, original: c_int) -> f64;
     pub fn zend_ini_string(name: *const c_char, length: usize, original: c_int) -> *const c_char;
@@ -53,16 +56,25 @@ pub fn suspend_exception() -> *mut zend_object {
     unsafe { std::mem::replace(&mut (*ext_php_rs_executor_globals()).exception, std::ptr::null_mut()) }
 }
 
-/// Puts back what `suspend_exception` took. What was thrown meanwhile is dropped.
+/// Puts back what `suspend_exception` took. Of what was thrown meanwhile, `exit` wins, for the script is to end; the
+/// rest is dropped.
 pub fn resume_exception(exception: *mut zend_object) {
     let thrown_meanwhile = suspend_exception();
-    // SAFETY: the engine takes over the reference to `exception`; we own that to the other.
+    let (kept, dropped) =
+        if is_exit(thrown_meanwhile) { (thrown_meanwhile, exception) } else { (exception, thrown_meanwhile) };
+    // SAFETY: the engine takes over the reference to the one; we own that to the other.
     unsafe {
-        (*ext_php_rs_executor_globals()).exception = exception;
-        if let Some(object) = thrown_meanwhile.as_mut() {
-            ext_php_rs::ffi::ext_php_rs_zend_object_release(object);
+        (*ext_php_rs_executor_globals()).exception = kept;
+        if !dropped.is_null() {
+            ext_php_rs_zend_object_release(dropped);
         }
     }
+}
+
+/// Whether it is what `exit` throws inside the engine.
+pub fn is_exit(exception: *const zend_object) -> bool {
+    // SAFETY: null, or an object that lives.
+    !exception.is_null() && unsafe { zend_is_unwind_exit(exception) }
 }
 
 /// Whether the request is ending: shutdown functions, destructors, and what comes after.

@@ -3,16 +3,19 @@
 //! They are registered by hand, without a Rust payload: so file, line, trace, previous, `new`, subclasses and
 //! serialization are PHP's own.
 
-use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::atomic::{AtomicPtr, Ordering::SeqCst},
+};
 
 use ext_php_rs::{
     args::ArgInfoTables,
     builders::{ClassBuilder, ClassProperty, FunctionBuilder},
-    error::Result,
+    error::{Result, php_error},
     ffi::{zend_class_entry, zend_read_property, zend_throw_error, zend_throw_exception},
     flags::{DataType, ErrorType, PropertyFlags},
     types::Zval,
-    zend::{ClassEntry, ce},
+    zend::{ClassEntry, ce, try_catch},
 };
 
 use super::{
@@ -159,13 +162,24 @@ pub fn value(message: &str) -> Stop {
     Stop::Thrown
 }
 
-/// Warns, whatever is pending. A user's error handler may run; if nothing was pending, it may throw.
-pub fn warn(message: &str) {
+/// Warns. A user's error handler may run: it may throw, where nothing is pending, exit, and fail.
+pub fn warn(message: &str) -> std::result::Result<(), Stop> {
     let pending = engine::suspend_exception();
-    ext_php_rs::error::php_error(&ErrorType::Warning, &message.replace('\0', "\\0"));
+    let message = message.replace('\0', "\\0");
+    let warned = if engine::is_exit(pending) {
+        // The script is over; no code of it may run.
+        Ok(())
+    } else {
+        try_catch(AssertUnwindSafe(|| php_error(&ErrorType::Warning, &message)))
+    };
+    if warned.is_err() {
+        // What was pending goes down with the request.
+        return Err(Stop::Bailout);
+    }
     if !pending.is_null() {
         engine::resume_exception(pending);
     }
+    if engine::has_exception() { Err(Stop::Thrown) } else { Ok(()) }
 }
 
 fn in_words(holder: &Holder) -> String {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    call, engine, exceptions,
+    call, exceptions,
     interrupt::{Pump, Quiet},
     method::Stop,
     request,
@@ -169,22 +169,13 @@ impl RedisLock {
             (_, Ending::Stopped(stop)) => Err(stop),
             (Ok(value), Ending::Over) => Ok(value),
             (Ok(value), Ending::Lost) => Err(exceptions::lost(key, value)),
-            (Ok(value), Ending::Unknown(error)) => {
-                exceptions::warn(&unreleased(key, &error));
-                if engine::has_exception() { Err(Stop::Thrown) } else { Ok(value) }
-            }
+            (Ok(value), Ending::Unknown(error)) => exceptions::warn(&unreleased(key, &error)).map(|()| value),
             (Err(stop), Ending::Over) => Err(stop),
-            (Err(stop), Ending::Lost) => {
-                warn_beside_exception(&format!(
-                    "RedisLock::synchronized(): the lock {} was lost before the exception that ended its holder",
-                    exceptions::quoted(key)
-                ));
-                Err(stop)
-            }
-            (Err(stop), Ending::Unknown(error)) => {
-                warn_beside_exception(&unreleased(key, &error));
-                Err(stop)
-            }
+            (Err(_), Ending::Lost) => Err(warn_beside_exception(&format!(
+                "RedisLock::synchronized(): the lock {} was lost before the exception that ended its holder",
+                exceptions::quoted(key)
+            ))),
+            (Err(_), Ending::Unknown(error)) => Err(warn_beside_exception(&unreleased(key, &error))),
         };
         match result {
             Ok(value) if call::is_generator(&value) => Err(exceptions::logic(
@@ -305,15 +296,9 @@ fn unreleased(key: &[u8], error: &Error) -> String {
     format!("RedisLock::synchronized(): the lock {} could not be released: {error}", exceptions::quoted(key))
 }
 
-/// `exit` is an exception inside the engine; a user's error handler must not run after it.
-fn warn_beside_exception(message: &str) {
-    let exception = engine::suspend_exception();
-    // SAFETY: null, or the object that was pending.
-    let is_exit = !exception.is_null() && unsafe { engine::zend_is_unwind_exit(exception) };
-    engine::resume_exception(exception);
-    if !is_exit {
-        exceptions::warn(message);
-    }
+/// The exception goes on.
+fn warn_beside_exception(message: &str) -> Stop {
+    exceptions::warn(message).err().unwrap_or(Stop::Thrown)
 }
 
 impl Drop for RedisLock {

@@ -59,7 +59,7 @@ pub struct Connection {
 
 /// A connection that was used so recently is not looked at before it is used again: requests that follow each other
 /// cost nothing but themselves.
-const FRESH: Duration = Duration::from_millis(10);
+const FRESH: Duration = Duration::from_micros(100);
 
 /// So much is kept for the next request; a key of a megabyte is not to stay for ever.
 const KEPT_CAPACITY: usize = 64 * 1024;

@@ -19,6 +19,7 @@ use super::{
     socket::{Attempt, Socket, Trouble},
 };
 use crate::sys::{
+    fork,
     poll::{self, Waited},
     signals,
 };
@@ -117,7 +118,7 @@ fn connect(address: &SockAddr, attempt: &Attempt, at_most: Duration) -> Result<S
     let raw = socket2::Socket::new(address.domain(), Type::STREAM, None)?;
     raw.set_nonblocking(true)?;
     let started = raw.connect(address);
-    let socket = Socket::new(OwnedFd::from(raw));
+    let socket = Socket::new(OwnedFd::from(raw))?;
     match started {
         Ok(()) => {}
         // A signal leaves the connection under way, like one that takes its time.
@@ -149,26 +150,28 @@ fn resolve(host: &str, port: u16, attempt: &Attempt) -> Result<Vec<SocketAddr>, 
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
-    let (ours, mut theirs) = UnixStream::pair()?;
-    let answer = Socket::new(ours.into());
+    let (ours, theirs) = UnixStream::pair()?;
+    let answer = Socket::new(ours.into())?;
+    let mut theirs = UnixStream::from(fork::above_standard(theirs.into())?);
     answer.set_slices()?;
     let name = host.to_owned();
     signals::blocked(|| {
         thread::Builder::new().name("redis_lock-dns".into()).spawn(move || {
-            let lines: String = match (name.as_str(), port).to_socket_addrs() {
+            let mut lines: String = match (name.as_str(), port).to_socket_addrs() {
                 Ok(addresses) => addresses.map(|address| format!("{address}\n")).collect(),
                 Err(error) => format!("{error}\n"),
             };
+            lines.push('\n');
             // Nobody listens any more where the deadline has passed.
             let _ = theirs.write_all(lines.as_bytes());
         })
     })?;
     let mut lines = String::new();
     let mut buffer = [0; 1024];
-    loop {
+    // Up to an empty line, and not to the end of the stream: a child that was forked meanwhile holds its other end open.
+    while !lines.ends_with("\n\n") {
         match answer.read(&mut buffer, attempt) {
             Ok(count) => lines.push_str(&String::from_utf8_lossy(buffer.get(..count).unwrap_or_default())),
-            Err(Trouble::Closed) => break,
             Err(Trouble::TimedOut(limit)) => {
                 return Err(Trouble::Other(format!(
                     "the name {host} was not resolved within {}",

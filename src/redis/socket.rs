@@ -70,8 +70,8 @@ pub struct Socket(Guarded);
 
 impl Socket {
     /// Of a socket that is connected, or is to be.
-    pub fn new(fd: OwnedFd) -> Self {
-        Self(Guarded::new(fd))
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        Ok(Self(Guarded::new(fd)?))
     }
 
     pub fn fd(&self) -> Result<i32, Trouble> {

@@ -5,7 +5,8 @@
 //! process. The handler runs in the child alone and only reads atomics and calls close(2), so that it cannot block.
 
 use std::{
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     ptr,
     sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst},
 };
@@ -43,16 +44,32 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    pub fn new(fd: OwnedFd) -> Self {
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
         watch();
+        let fd = above_standard(fd)?;
         let slot = SOCKETS.take(fd.as_raw_fd());
-        Self { fd: Some(fd), slot, process: process() }
+        Ok(Self { fd: Some(fd), slot, process: process() })
     }
 
     /// None in a child: the number may be that of another file by now.
     pub fn fd(&self) -> Option<RawFd> {
         self.fd.as_ref().filter(|_| self.process == process()).map(AsRawFd::as_raw_fd)
     }
+}
+
+/// A daemon has closed its standard streams, whose numbers then are the next ones given out. What it prints all the
+/// same must not go into a socket.
+pub fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    // SAFETY: the descriptor is open; the new one is nobody else's.
+    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) };
+    if moved < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 
 impl Drop for Guarded {
@@ -176,7 +193,7 @@ mod tests {
     #[test]
     fn a_child_has_closed_the_socket_and_the_parent_keeps_it() {
         let (ours, mut other) = UnixStream::pair().unwrap();
-        let socket = Guarded::new(ours.into());
+        let socket = Guarded::new(ours.into()).unwrap();
         let fd = socket.fd().unwrap();
         // SAFETY: F_GETFD only looks at the number.
         let is_open = || unsafe { libc::fcntl(fd, libc::F_GETFD) } != -1;
@@ -189,7 +206,7 @@ mod tests {
     #[test]
     fn many_sockets_are_guarded() {
         let pairs: Vec<_> = (0..150).map(|_| UnixStream::pair().unwrap()).collect();
-        let sockets: Vec<_> = pairs.into_iter().map(|(a, b)| (Guarded::new(a.into()), b)).collect();
+        let sockets: Vec<_> = pairs.into_iter().map(|(a, b)| (Guarded::new(a.into()).unwrap(), b)).collect();
         let fds: Vec<_> = sockets.iter().map(|(socket, _)| socket.fd().unwrap()).collect();
         // SAFETY: F_GETFD only looks at the number.
         assert!(in_a_child(|| fds.iter().all(|fd| unsafe { libc::fcntl(*fd, libc::F_GETFD) } == -1)));
