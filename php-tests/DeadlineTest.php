@@ -5,6 +5,7 @@ namespace RedisLock\Tests;
 use PHPUnit\Framework\Attributes\DataProvider;
 use RedisLock;
 use RedisLock\ConnectionException;
+use RedisLock\Tests\Support\Cleanup;
 use RedisLock\Tests\Support\LockTestCase;
 use RedisLock\Tests\Support\PhpProcess;
 use RedisLock\Tests\Support\RedisServer;
@@ -68,6 +69,37 @@ final class DeadlineTest extends LockTestCase
         } finally {
             $server->kill(SIGCONT);
         }
+    }
+
+    /** @dataProvider transports */
+    #[DataProvider('transports')]
+    public function testASilentServerThatDoesNotEvenRead(string $transport): void
+    {
+        $server = new RedisServer(['tls-auth-clients' => 'no'], tls: true);
+        self::assertNull((new RedisLock('key', servers: $server->$transport()))->getHolder());
+        $server->kill(SIGSTOP);
+        // More than the buffers between us and it can take.
+        $lock = new RedisLock(str_repeat('long', 8 << 20), servers: $server->$transport());
+        $e = self::caught(static fn () => self::withinDeadline(static fn () => $lock->acquire()));
+        self::assertSame(ConnectionException::class, $e::class);
+        self::assertLessThan(1_000, strlen($e->getMessage()));
+    }
+
+    public function testAUnixSocketWhoseQueueIsFull(): void
+    {
+        $path = Cleanup::folder() . '/full.sock';
+        $listener = stream_socket_server("unix://$path", $code, $reason, STREAM_SERVER_BIND | STREAM_SERVER_LISTEN,
+            stream_context_create(['socket' => ['backlog' => 1]]));
+        $fillers = [];
+        while ($filler = @stream_socket_client("unix://$path", $code, $reason, 0.1, STREAM_CLIENT_ASYNC_CONNECT)) {
+            $fillers[] = $filler;
+        }
+        self::assertNotSame([], $fillers);
+        $lock = new RedisLock('key', servers: "unix://$path");
+        $e = self::caught(static fn () => self::withinDeadline(static fn () => $lock->acquire()));
+        self::assertSame(ConnectionException::class, $e::class);
+        self::assertStringContainsString($path, $e->getMessage());
+        fclose($listener);
     }
 
     /** @dataProvider transports */

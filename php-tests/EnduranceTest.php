@@ -47,6 +47,12 @@ final class EnduranceTest extends LockTestCase
                 foreach ([fn () => $lock->acquire(-1), fn () => $lock->acquire([]), fn () => new RedisLock(""), fn () => $lock->synchronized("nope")] as $call) {
                     try { $call(); } catch (Error) {}
                 }'],
+            'servers that are down' => [10_000, "\$lock = $new; \$lock->acquire(); \$lock->release();", '
+                try {
+                    (new RedisLock("key", servers: "redis://127.0.0.1:1"))->acquire();
+                    exit(9);
+                } catch (RedisLock\ConnectionException $e) {
+                }'],
             'a factory' => [20_000, '$factory = new RedisLockFactory($argv[1], "p:");', '$factory->createLock("key", 5)->acquire();'],
         ];
     }
@@ -67,7 +73,7 @@ final class EnduranceTest extends LockTestCase
             $late = $resident();
             echo json_encode(["grown" => $late - $early, "sockets" => $sockets() - $inherited]);
         ', [$server->unix(), $times]);
-        self::assertSame(0, $process->wait(120), $process->output() . $process->errorOutput());
+        self::assertSame(0, $process->wait(600), $process->output() . $process->errorOutput());
         $seen = json_decode($process->output(), true);
 
         self::assertLessThan(self::MOODS_KB, $seen['grown'], 'kilobytes more than after the first 1,000');
@@ -87,7 +93,7 @@ final class EnduranceTest extends LockTestCase
             }
             echo $resident() - $early;
         ');
-        self::assertSame(0, $process->wait(120), $process->errorOutput());
+        self::assertSame(0, $process->wait(600), $process->errorOutput());
         self::assertLessThan(12_000, (int) $process->output(), 'kilobytes; all of the keys would take 40,000 and more');
     }
 }

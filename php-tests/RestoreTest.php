@@ -191,6 +191,13 @@ final class RestoreTest extends LockTestCase
         self::assertSame(RedisLock::class, RedisLock::restore('key', 'token')::class);
     }
 
+    public function testOfAnAbstractClassThereIsNone(): void
+    {
+        $e = self::caught(static fn () => AbstractLock::restore('key', 'token'));
+        self::assertInstanceOf(\Error::class, $e);
+        self::assertStringContainsString('abstract', $e->getMessage());
+    }
+
     public function testAnEmptyTokenIsRefused(): void
     {
         $e = self::caught(static fn () => RedisLock::restore('key', ''));
@@ -216,4 +223,8 @@ class RestoredLock extends RedisLock
     {
         return parent::getKey() . '!';
     }
+}
+
+abstract class AbstractLock extends RedisLock
+{
 }

@@ -72,6 +72,17 @@ final class SettingsTest extends LockTestCase
         self::assertSame(['other:key', 'other:made'], $keys);
     }
 
+    public function testAPrefixIsBytes(): void
+    {
+        foreach (["a\0b", "\xff\xfe", ' ', "\n"] as $prefix) {
+            $this->setting('prefix', $prefix);
+            RedisServer::shared()->flush();
+            $lock = new RedisLock('key', servers: RedisServer::shared()->tcp());
+            self::assertTrue($lock->acquire());
+            self::assertSame(["{$prefix}key"], RedisServer::shared()->command('KEYS', '*'));
+        }
+    }
+
     public function testTtl(): void
     {
         $this->setting('ttl', '4.5');

@@ -131,6 +131,21 @@ final class SynchronizedTest extends LockTestCase
         self::assertTrue($holder->isAcquired());
     }
 
+    public function testMessagesAreFitForALogWhateverTheKeyIs(): void
+    {
+        foreach (["a\0b\r\nc\x1b[31m\xff", str_repeat('long', 1 << 18)] as $key) {
+            $lock = new RedisLock($key, 0.05, servers: 'memory://');
+            $lost = self::caught(static fn () => $lock->synchronized(static fn () => usleep(80_000)));
+            self::assertTrue($lock->acquire() && $lock->refresh(30));
+            $timeout = self::caught(static fn () => (new RedisLock($key, servers: 'memory://'))->synchronized('time', 0));
+            $twice = self::caught(static fn () => $lock->acquire());
+            foreach ([$lost, $timeout, $twice] as $e) {
+                self::assertLessThan(1_000, strlen($e->getMessage()));
+                self::assertDoesNotMatchRegularExpression('/[\x00-\x1f\x7f]/', $e->getMessage());
+            }
+        }
+    }
+
     /** @dataProvider backends */
     #[DataProvider('backends')]
     public function testItWaitsForTheKey(string $backend): void
