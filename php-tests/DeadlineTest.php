@@ -139,11 +139,12 @@ final class DeadlineTest extends LockTestCase
     {
         $proxy = new TcpProxy(RedisServer::shared()->port);
         $proxy->silence();
-        foreach ([$proxy->tcp(), str_replace('redis://', 'redis://:hidden@', $proxy->tcp()), $proxy->tcp() . '/3', str_replace('redis:', 'rediss:', $proxy->tcp())] as $address) {
+        $host = "127.0.0.1:$proxy->port";
+        foreach (["redis://$host", "redis://:hidden@$host", "redis://$host/3", "rediss://$host"] as $address) {
             $lock = new RedisLock('key', servers: $address);
             $e = self::caught(static fn () => self::withinDeadline(static fn () => $lock->acquire()));
             self::assertSame(ConnectionException::class, $e::class);
-            self::assertStringContainsString("127.0.0.1:$proxy->port", $e->getMessage());
+            self::assertStringContainsString($host, $e->getMessage());
             self::assertStringNotContainsString('hidden', $e->getMessage());
         }
     }

@@ -44,7 +44,8 @@ final class EnduranceTest extends LockTestCase
             'many keys' => [20_000, '', '$lock = new RedisLock("key" . random_int(0, PHP_INT_MAX), servers: $argv[1], prefix: "p:"); $lock->acquire();'],
             'handles' => [20_000, '', '$lock = RedisLock::restore("key", "token", servers: $argv[1]); $lock->acquire(); $lock->refresh(9); $lock->release();'],
             'wrong arguments' => [20_000, "\$lock = $new; \$lock->acquire(); \$lock->release();", '
-                foreach ([fn () => $lock->acquire(-1), fn () => $lock->acquire([]), fn () => new RedisLock(""), fn () => $lock->synchronized("nope")] as $call) {
+                $calls = [fn () => $lock->acquire(-1), fn () => $lock->acquire([]), fn () => new RedisLock("")];
+                foreach ([...$calls, fn () => $lock->synchronized("nope")] as $call) {
                     try { $call(); } catch (Error) {}
                 }'],
             'servers that are down' => [10_000, "\$lock = $new; \$lock->acquire(); \$lock->release();", '
