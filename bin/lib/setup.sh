@@ -198,3 +198,20 @@ load_extension() {
     export PHP_INI_SCAN_DIR="${PHP_INI_SCAN_DIR-}:$scratch/ini"
     "$php" -r 'exit((int) !extension_loaded("redis_lock"));' || stop "$php does not load the extension."
 }
+
+# Starts a private redis-server on the Unix socket $socket, which ends with us.
+server=
+start_redis() {
+    socket=$scratch/redis.sock
+    set -m
+    redis-server --port 0 --unixsocket "$socket" --dir "$scratch" --save '' --appendonly no \
+        >"$scratch/redis.log" 2>&1 </dev/null &
+    server=$!
+    set +m
+    before_leaving+=(end_redis)
+    until redis-cli -s "$socket" ping >/dev/null 2>&1; do
+        kill -0 "$server" 2>/dev/null || stop "redis-server did not start: $(tail -n 3 "$scratch/redis.log")"
+        sleep 0.05
+    done
+}
+end_redis() { end_group "$server"; }
