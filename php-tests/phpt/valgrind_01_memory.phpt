@@ -2,7 +2,8 @@
 valgrind: the extension reads and writes no memory that is not its own
 --DESCRIPTION--
 Counted are only errors with the extension in their stack: what PHP does by itself is not its business. One script goes
-through construction, waits, failures, handlers, a child, restore and a fatal end.
+through construction, waits, failures, handlers, a child and restore; it ends in two ways, by a fatal error in
+synchronized() and by one in a handler during a wait.
 --SKIPIF--
 <?php
 if (!is_executable(trim(shell_exec('command -v valgrind') ?? ''))) {
@@ -30,6 +31,8 @@ foreach ([
     fn () => new RedisLock("\0\xff", ttl: NAN),
     fn () => new RedisLock('key', servers: 'nonsense'),
     fn () => (new RedisLock('key', servers: 'redis://127.0.0.1:1'))->acquire(),
+    fn () => (new RedisLock('key', servers: 'redis://localhost:1'))->acquire(),
+    fn () => (new RedisLock('key', servers: 'rediss://localhost:1'))->acquire(),
     fn () => $lock->__construct('key'),
     fn () => clone $lock,
     fn () => serialize($lock),
@@ -50,7 +53,7 @@ try {
 } catch (DomainException) {
 }
 try {
-    $lock->synchronized(fn () => $lock->forceRelease());
+    $lock->synchronized(fn () => $other->forceRelease());
 } catch (RedisLock\LockLostException $e) {
     $done[] = $e->getResult();
 }
@@ -78,7 +81,7 @@ $restored = RedisLock::restore('key', $token, ttl: 300);
 $done[] = $restored->refresh() && $restored->isAcquired() && $restored->getRemainingLifetime() > 0;
 $restored->release();
 
-$factory = new RedisLockFactory(prefix: 'p:');
+$factory = new RedisLockFactory(prefix: 'factory of ' . $argv[1]);
 $made = $factory->createLock('key', ttl: 300);
 $done[] = $made->acquire();
 $memory = new RedisLock('key', servers: 'memory://');
@@ -87,39 +90,54 @@ $done[] = $memory->synchronized(fn () => $memory->isAcquired());
 $fiber = new Fiber(fn () => (new RedisLock('of the fiber'))->synchronized(Fiber::suspend(...)));
 $fiber->start();
 echo count($done), ' steps', array_filter($done, fn ($step) => $step !== true) === [1 => false, 2 => false] ? "\n" : json_encode($done);
-(new RedisLock('at the end', ttl: 300))->synchronized(fn () => trigger_error('the end', E_USER_ERROR));
+$last = new RedisLock('at the end', ttl: 300);
+if ($argv[1] === 'synchronized') {
+    $last->synchronized(fn () => trigger_error('the end', E_USER_ERROR));
+}
+pcntl_signal(SIGALRM, fn () => trigger_error('the end', E_USER_ERROR));
+pcntl_alarm(1);
+$last->acquire();
+(new RedisLock('at the end'))->acquire(wait: 60);
 PHP);
 
-$log = server()->folder . '/valgrind.xml';
-$process = proc_open(
-    [
-        'valgrind', '--xml=yes', "--xml-file=$log", '--child-silent-after-fork=yes', '--num-callers=60', '--error-limit=no',
-        '--run-libc-freeres=no', PHP_BINARY, '-d', 'opcache.enable_cli=0', '-d', 'pcre.jit=0', '-d', 'display_errors=stdout',
-        '-d', 'log_errors=0', '-d', 'redis_lock.servers=' . server()->unix(), $script,
-    ],
-    [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']],
-    $pipes,
-    // Freed memory must be seen as such, and the extension's names be there to the end.
-    env_vars: ['USE_ZEND_ALLOC' => '0', 'ZEND_DONT_UNLOAD_MODULES' => '1'] + getenv(),
-);
-$output = stream_get_contents($pipes[1]);
-proc_close($process);
+$processes = [];
+foreach (['synchronized', 'handler'] as $end) {
+    $log = server()->folder . "/$end.xml";
+    $process = proc_open(
+        [
+            'valgrind', '--xml=yes', "--xml-file=$log", '--child-silent-after-fork=yes', '--num-callers=60', '--error-limit=no',
+            '--run-libc-freeres=no', PHP_BINARY, '-d', 'opcache.enable_cli=0', '-d', 'pcre.jit=0', '-d', 'display_errors=stdout',
+            '-d', 'log_errors=0', '-d', 'redis_lock.servers=' . server()->unix(), '-d', "redis_lock.prefix=$end", $script, $end,
+        ],
+        [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']],
+        $pipes,
+        // Freed memory must be seen as such, and the extension's names be there to the end.
+        env_vars: ['USE_ZEND_ALLOC' => '0', 'ZEND_DONT_UNLOAD_MODULES' => '1'] + getenv(),
+    );
+    $processes[$end] = [$process, $pipes[1], $log];
+}
+foreach ($processes as $end => [$process, $pipe, $log]) {
+    $output = stream_get_contents($pipe);
+    proc_close($process);
+    check("$end: the script did all its steps", preg_match('/^\d+ steps\n\s*(PHP )?Fatal error: the end/', $output) === 1, $output);
 
-check('the script did all its steps', preg_match('/^\d+ steps\n\s*(PHP )?Fatal error: the end/', $output) === 1, $output);
+    $report = file_get_contents($log);
+    check('  valgrind was there to the end', str_contains($report, '<state>FINISHED</state>'), $report);
+    preg_match_all('~<(error|fatal_signal)>.*?</\1>~s', $report, $errors);
+    $errors = array_filter(
+        $errors[0],
+        // What is never freed is no error here: classes live as long as the process.
+        fn (string $error) => str_contains($error, "/$extension</obj>") && !str_contains($error, '<kind>Leak_'),
+    );
+    same('  no error has the extension in its stack', [], array_values($errors));
+}
 same('nothing is left', [], keys());
-
-$report = file_get_contents($log);
-check('valgrind was there to the end', str_contains($report, '<state>FINISHED</state>'), $report);
-preg_match_all('~<(error|fatal_signal)>.*?</\1>~s', $report, $errors);
-$errors = array_filter(
-    $errors[0],
-    // What is never freed is no error here: classes live as long as the process.
-    fn (string $error) => str_contains($error, "/$extension</obj>") && !str_contains($error, '<kind>Leak_'),
-);
-same('no error has the extension in its stack', [], array_values($errors));
 ?>
 --EXPECT--
-the script did all its steps: yes
+synchronized: the script did all its steps: yes
+  valgrind was there to the end: yes
+  no error has the extension in its stack: yes
+handler: the script did all its steps: yes
+  valgrind was there to the end: yes
+  no error has the extension in its stack: yes
 nothing is left: yes
-valgrind was there to the end: yes
-no error has the extension in its stack: yes
