@@ -79,6 +79,11 @@ impl Engine<'_> {
             };
             self.wake_up.sleep(next_look, self.clock, self.interrupt);
             self.go_on(lease)?;
+            let now = self.clock.now();
+            if now >= call.until {
+                // The machine or the process was stopped meanwhile: there is no time left to ask and to hear.
+                return Ok(Acquired::Busy { holder, waited: now.since(start) });
+            }
         }
     }
 
@@ -92,6 +97,8 @@ impl Engine<'_> {
             } else {
                 self.store.ask(lease.key(), lease.token(), ttl, call)
             };
+            // A child that a handler forked meanwhile must not touch what is its parent's.
+            self.same_process(lease)?;
             let fault = match vote {
                 Vote::Granted => {
                     lease.granted(sent, ttl);
@@ -230,25 +237,31 @@ impl Engine<'_> {
     pub fn evict(&self, key: &Key, own: Option<&Lease>) -> Result<bool, Error> {
         let call = self.call(self.deadline());
         let mut evicted = false;
+        let mut lost_answer = false;
         while let Some(Occupant { token, .. }) = self.occupant(key, &call)? {
+            let own = own.filter(|own| *own.token() == token);
+            let answer = self.store.leave(key, &token, &call);
             let in_time = self.clock.now() < call.until;
-            let freed = match self.store.leave(key, &token, &call) {
-                Freed::Freed => true,
-                // Freed by another hand, or by our request whose answer was lost; the next holder is to go as well.
-                Freed::NotOurs => !in_time,
-                Freed::Unknown(fault) if evicted || !fault.may_have_run() || !in_time => {
-                    return Err(Self::error(fault));
-                }
-                Freed::Unknown(_) => false,
-            };
             evicted = true;
-            if let Some(own) = own.filter(|own| *own.token() == token) {
-                own.settled();
-            }
-            if freed {
-                break;
+            match answer {
+                Freed::Freed | Freed::NotOurs => {
+                    own.inspect(|own| own.settled());
+                    // Freed by another hand: the next holder is to go as well.
+                    if matches!(answer, Freed::Freed) || !in_time {
+                        return Ok(true);
+                    }
+                }
+                Freed::Unknown(fault) => {
+                    own.filter(|_| fault.may_have_run()).inspect(|own| own.releasing());
+                    if lost_answer || !fault.may_have_run() || !in_time {
+                        return Err(Self::error(fault));
+                    }
+                    lost_answer = true;
+                }
             }
         }
+        // The key is free: so is what a request of unknown fate was to free.
+        own.filter(|own| own.state() == State::Releasing).inspect(|own| own.settled());
         Ok(evicted)
     }
 
@@ -272,10 +285,12 @@ impl Engine<'_> {
 
     /// Whether an acquire may go on: the host has not stopped it, and this is still the process that began it.
     fn go_on(&self, lease: &Lease) -> Result<(), Error> {
-        if self.interrupt.process() != lease.process() {
-            return Err(Error::Forked);
-        }
+        self.same_process(lease)?;
         if self.interrupt.stopped() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    fn same_process(&self, lease: &Lease) -> Result<(), Error> {
+        if self.interrupt.process() == lease.process() { Ok(()) } else { Err(Error::Forked) }
     }
 
     fn error(fault: Fault) -> Error {

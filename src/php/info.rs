@@ -28,8 +28,8 @@ pub unsafe extern "C" fn show(module: *mut ModuleEntry) {
 pub unsafe extern "C" fn show_servers(_entry: *mut zend_ini_entry, which: c_int) {
     const ORIGINAL: c_int = 1;
     let shown = catch_unwind(|| {
-        let address = settings::value(c"redis_lock.servers", which == ORIGINAL).to_string_lossy();
-        match Servers::parse(&address) {
+        let address = settings::bytes(c"redis_lock.servers", which == ORIGINAL);
+        match Servers::parse(&String::from_utf8_lossy(&address)) {
             Ok(Servers::Redis(server)) => server.name().replace('&', "&amp;").replace('<', "&lt;"),
             Ok(Servers::Memory) => "memory://".into(),
             Err(_) => "(not a valid address)".into(),

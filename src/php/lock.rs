@@ -172,7 +172,7 @@ impl RedisLock {
             (Ok(value), Ending::Unknown(error)) => exceptions::warn(&unreleased(key, &error)).map(|()| value),
             (Err(stop), Ending::Over) => Err(stop),
             (Err(_), Ending::Lost) => Err(warn_beside_exception(&format!(
-                "RedisLock::synchronized(): the lock {} was lost before the exception that ended its holder",
+                "The lock {} was lost before the exception that ended its holder",
                 exceptions::quoted(key)
             ))),
             (Err(_), Ending::Unknown(error)) => Err(warn_beside_exception(&unreleased(key, &error))),
@@ -293,7 +293,7 @@ enum Ending {
 }
 
 fn unreleased(key: &[u8], error: &Error) -> String {
-    format!("RedisLock::synchronized(): the lock {} could not be released: {error}", exceptions::quoted(key))
+    format!("The lock {} could not be released: {error}", exceptions::quoted(key))
 }
 
 /// The exception goes on.

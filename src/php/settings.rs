@@ -6,7 +6,7 @@ use std::{
 };
 
 use ext_php_rs::{
-    ffi::{zend_ini_entry, zend_string},
+    ffi::{ext_php_rs_executor_globals, zend_hash_str_find_ptr_lc, zend_ini_entry, zend_string},
     flags::IniEntryPermission,
     zend::{IniEntryDef, IniEntryDefs},
 };
@@ -63,7 +63,7 @@ pub fn register(module: c_int) {
 }
 
 pub fn servers() -> Result<String, Stop> {
-    String::from_utf8(text(c"redis_lock.servers").to_bytes().into())
+    String::from_utf8(bytes(c"redis_lock.servers", false))
         .map_err(|_| refuse(c"redis_lock.servers", &BadValue("must be valid UTF-8".into())))
 }
 
@@ -73,7 +73,7 @@ pub fn refuse_servers(bad: &BadValue) -> Stop {
 }
 
 pub fn prefix() -> Vec<u8> {
-    text(c"redis_lock.prefix").to_bytes().into()
+    bytes(c"redis_lock.prefix", false)
 }
 
 /// What a lock is to be: what is not given is a setting.
@@ -125,8 +125,7 @@ fn checked<T>(name: &'static CStr, check: impl FnOnce(f64) -> Result<T, BadValue
 
 /// As PHP reads a number: what is none is 0, which no check of ours lets pass, but for the wait, where it is "one try".
 fn number(name: &'static CStr) -> f64 {
-    let text = text(name).to_string_lossy();
-    match text.trim() {
+    match text(name).trim() {
         "INF" | "inf" => f64::INFINITY,
         // SAFETY: the name is registered and valid for its length.
         _ => unsafe { engine::zend_ini_double(name.as_ptr(), name.count_bytes(), 0) },
@@ -135,20 +134,26 @@ fn number(name: &'static CStr) -> f64 {
 
 /// The reader of php.ini has made 1 of `on`, `yes` and `true`, and nothing of their contraries; `ini_set` has not.
 fn flag(name: &'static CStr) -> bool {
-    let text = text(name).to_string_lossy().trim().to_ascii_lowercase();
-    !matches!(text.as_str(), "" | "0" | "off" | "no" | "false" | "none")
+    !matches!(text(name).trim().to_ascii_lowercase().as_str(), "" | "0" | "off" | "no" | "false" | "none")
 }
 
-fn text(name: &'static CStr) -> &'static CStr {
-    value(name, false)
+fn text(name: &'static CStr) -> String {
+    String::from_utf8_lossy(&bytes(name, false)).into_owned()
 }
 
-/// The value of a setting; `original`: before the script changed it. Lives until the setting is changed.
-pub fn value(name: &'static CStr, original: bool) -> &'static CStr {
-    // SAFETY: the name is registered and valid for its length.
-    let value = unsafe { engine::zend_ini_string(name.as_ptr(), name.count_bytes(), c_int::from(original)) };
-    // SAFETY: null, or a string of the engine's that ends in NUL.
-    if value.is_null() { c"" } else { unsafe { CStr::from_ptr(value) } }
+/// The value of a setting; `original`: before the script changed it.
+pub fn bytes(name: &'static CStr, original: bool) -> Vec<u8> {
+    // SAFETY: the table of this thread's settings, whose values are entries; ours are in it, and their strings live
+    // until they are changed.
+    let value = unsafe {
+        let table = (*ext_php_rs_executor_globals()).ini_directives;
+        let entry = zend_hash_str_find_ptr_lc(table, name.as_ptr(), name.count_bytes()).cast::<zend_ini_entry>();
+        entry.as_ref().and_then(|entry| {
+            let changed = original && entry.modified != 0;
+            if changed { entry.orig_value.as_ref() } else { entry.value.as_ref() }
+        })
+    };
+    value.map_or_else(Vec::new, |value| value.as_bytes().into())
 }
 
 fn refuse(name: &'static CStr, bad: &BadValue) -> Stop {

@@ -135,7 +135,6 @@ fn connect(address: &SockAddr, attempt: &Attempt, at_most: Duration) -> Result<S
         }
         Err(error) => return Err(error.into()),
     }
-    socket.set_slices()?;
     Ok(socket)
 }
 
@@ -151,9 +150,9 @@ fn resolve(host: &str, port: u16, attempt: &Attempt) -> Result<Vec<SocketAddr>, 
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
     let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
     let answer = Socket::new(ours.into())?;
     let mut theirs = UnixStream::from(fork::above_standard(theirs.into())?);
-    answer.set_slices()?;
     let name = host.to_owned();
     signals::blocked(|| {
         thread::Builder::new().name("redis_lock-dns".into()).spawn(move || {

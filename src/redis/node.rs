@@ -57,11 +57,16 @@ impl Node {
     fn exchange(
         &self,
         call: &Call,
-        talk: impl FnOnce(&mut Connection, &Attempt) -> Result<Value, Trouble>,
+        talk: impl Fn(&mut Connection, &Attempt) -> Result<Value, Trouble>,
     ) -> Result<Value, Fault> {
         let process = call.interrupt.process();
         let mut connection = self.connection(call)?;
-        let answer = talk(&mut connection, &Attempt::new(call, call.limits.command));
+        let mut answer = talk(&mut connection, &Attempt::new(call, call.limits.command));
+        if matches!(answer, Err(Trouble::Unsent)) {
+            // It was closed after we had looked at it.
+            connection = self.connection(call)?;
+            answer = talk(&mut connection, &Attempt::new(call, call.limits.command));
+        }
         if call.interrupt.process() != process {
             return Err(self.fault(Cause::Forked));
         }
@@ -82,6 +87,10 @@ impl Node {
     }
 
     fn connection(&self, call: &Call) -> Result<Connection, Fault> {
+        if call.clock.now() >= call.until {
+            // What is sent now is answered too late.
+            return Err(self.fault(Cause::Unreachable("no time is left for a request".into())));
+        }
         if let Some(connection) = self.idle.take().filter(|connection| connection.is_usable(call.clock.now())) {
             return Ok(connection);
         }

@@ -1,8 +1,8 @@
-//! A connected socket, read and written in slices, so that the host is asked at least every 100 ms whether something
-//! is pending, and a signal neither fails nor repeats a request.
+//! A socket that never blocks: what it is waited for is waited for in slices, so that the host is asked at least every
+//! 100 ms whether something is pending, and a signal neither fails nor repeats a request.
 //!
-//! The socket blocks, with a time-out of one slice that is set once: a request costs one write and one read. Only the
-//! last slice before a deadline, which would be too long, is measured with poll(2).
+//! Waiting with poll(2) and then reading is faster than a read that blocks, though it is one call more: measured over a
+//! Unix socket, 0.94 to 0.95 of phpredis's time against 1.08.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -16,8 +16,6 @@ use crate::{
         poll::{self, Waited},
     },
 };
-
-const SLICE: Duration = Duration::from_millis(50);
 
 /// One step of a call: a connection, or a request and its reply.
 #[derive(Clone, Copy)]
@@ -53,6 +51,9 @@ pub enum Trouble {
     Closed,
     #[error("{}", plain(.0))]
     Io(#[from] io::Error),
+    /// The server had closed the connection before it took a byte of the request.
+    #[error("the server closed the connection")]
+    Unsent,
     #[error("{0}")]
     Other(String),
     #[error("the process forked")]
@@ -69,7 +70,7 @@ fn plain(error: &io::Error) -> String {
 pub struct Socket(Guarded);
 
 impl Socket {
-    /// Of a socket that is connected, or is to be.
+    /// Of a socket that does not block.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         Ok(Self(Guarded::new(fd)?))
     }
@@ -78,62 +79,51 @@ impl Socket {
         self.0.fd().ok_or(Trouble::Forked)
     }
 
-    /// Once it is connected.
-    pub fn set_slices(&self) -> Result<(), Trouble> {
-        let fd = self.fd()?;
-        // SAFETY: the descriptor is open for as long as `self` lives in this process.
-        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
-        let socket = socket2::SockRef::from(&fd);
-        socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(SLICE))?;
-        socket.set_write_timeout(Some(SLICE))?;
-        Ok(())
-    }
-
     /// At least one byte.
     pub fn read(&self, buffer: &mut [u8], attempt: &Attempt) -> Result<usize, Trouble> {
-        // SAFETY: the buffer is valid for its length.
-        self.transfer(attempt, libc::POLLIN, |fd, flags| unsafe {
-            libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags)
-        })
+        loop {
+            self.wait(libc::POLLIN, attempt)?;
+            // SAFETY: the buffer is valid for its length.
+            let count = unsafe { libc::recv(self.fd()?, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+            match count {
+                0 => return Err(Trouble::Closed),
+                count if count > 0 => return Ok(count.unsigned_abs()),
+                _ => passing(io::Error::last_os_error())?,
+            }
+        }
     }
 
     pub fn write_all(&self, mut bytes: &[u8], attempt: &Attempt) -> Result<(), Trouble> {
+        let all = bytes.len();
         while !bytes.is_empty() {
             // SAFETY: the bytes are valid for their length.
-            let sent = self.transfer(attempt, libc::POLLOUT, |fd, flags| unsafe {
-                libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags)
-            })?;
-            bytes = bytes.get(sent..).unwrap_or_default();
+            let count = unsafe { libc::send(self.fd()?, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+            if count >= 0 {
+                bytes = bytes.get(count.unsigned_abs()..).unwrap_or_default();
+            } else {
+                passing(io::Error::last_os_error()).map_err(|trouble| match trouble {
+                    Trouble::Closed if bytes.len() == all => Trouble::Unsent,
+                    trouble => trouble,
+                })?;
+                self.wait(libc::POLLOUT, attempt)?;
+            }
         }
         Ok(())
     }
 
-    fn transfer(
-        &self,
-        attempt: &Attempt,
-        events: i16,
-        mut system_call: impl FnMut(i32, i32) -> isize,
-    ) -> Result<usize, Trouble> {
-        loop {
-            let fd = self.fd()?;
-            if attempt.left() < SLICE
-                && poll::until_ready(fd, events, attempt.deadline, attempt.clock, attempt.interrupt) == Waited::TimedOut
-            {
-                self.fd()?;
-                return Err(attempt.timed_out());
-            }
-            match system_call(fd, libc::MSG_NOSIGNAL) {
-                0 => return Err(Trouble::Closed),
-                count if count > 0 => return Ok(count.unsigned_abs()),
-                _ => {}
-            }
-            let error = io::Error::last_os_error();
-            match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => attempt.interrupt.pump(),
-                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => return Err(Trouble::Closed),
-                _ => return Err(error.into()),
-            }
-        }
+    fn wait(&self, events: i16, attempt: &Attempt) -> Result<(), Trouble> {
+        let waited = poll::until_ready(self.fd()?, events, attempt.deadline, attempt.clock, attempt.interrupt);
+        // In a child that a handler forked, the descriptor is none any more.
+        self.fd()?;
+        if waited == Waited::TimedOut { Err(attempt.timed_out()) } else { Ok(()) }
+    }
+}
+
+/// Errors that mean: try again.
+fn passing(error: io::Error) -> Result<(), Trouble> {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Err(Trouble::Closed),
+        _ => Err(error.into()),
     }
 }
