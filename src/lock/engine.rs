@@ -200,6 +200,7 @@ impl Engine<'_> {
         let mut first = true;
         loop {
             let sent = self.clock.now();
+            let before = lease.sending(sent, ttl);
             let fault = match self.store.refresh(lease.key(), lease.token(), ttl, &call) {
                 Renewal::Renewed => {
                     lease.granted(sent, ttl);
@@ -211,14 +212,15 @@ impl Engine<'_> {
                 }
                 Renewal::Unknown(fault) => fault,
             };
-            if fault.may_have_run() {
-                lease.unknown(sent, ttl);
-                if first && self.clock.now() < call.until {
-                    first = false;
-                    continue;
-                }
+            if !fault.may_have_run() {
+                lease.not_sent(before);
+                return Err(Self::error(fault));
             }
-            return Err(Self::error(fault));
+            lease.unknown(sent, ttl);
+            if !first || self.clock.now() >= call.until {
+                return Err(Self::error(fault));
+            }
+            first = false;
         }
     }
 

@@ -121,6 +121,16 @@ impl Lease {
         self.state.store(State::Held as u8, SeqCst);
     }
 
+    /// A request that is sent now may run at any moment from now on. Gives what was known before.
+    pub fn sending(&self, sent: Moment, ttl: Ttl) -> Moment {
+        Moment::from_nanos(self.valid_until.fetch_min(self.validity(sent, ttl).as_nanos(), SeqCst))
+    }
+
+    /// That request surely did not run.
+    pub fn not_sent(&self, before: Moment) {
+        self.valid_until.store(before.as_nanos(), SeqCst);
+    }
+
     /// A request that was sent at `sent` may have run, or may yet run.
     pub fn unknown(&self, sent: Moment, ttl: Ttl) {
         self.least_unknown_ttl.fetch_min(ttl.as_millis(), SeqCst);

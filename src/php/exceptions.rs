@@ -6,6 +6,7 @@
 use std::{
     panic::AssertUnwindSafe,
     sync::atomic::{AtomicPtr, Ordering::SeqCst},
+    time::SystemTime,
 };
 
 use ext_php_rs::{
@@ -25,7 +26,7 @@ use super::{
 use crate::lock::{
     error::{Error, seconds},
     ports::Cause,
-    token::Holder,
+    token::{Holder, Identity},
 };
 
 type Class = AtomicPtr<zend_class_entry>;
@@ -183,8 +184,9 @@ pub fn warn(message: &str) -> std::result::Result<(), Stop> {
 }
 
 fn in_words(holder: &Holder) -> String {
-    let who = holder.identity.as_ref().map_or("another client holds it".into(), |identity| {
-        format!("process {} on {} has held it since {} (Unix time)", identity.pid, identity.host, identity.since)
+    let who = holder.identity.as_ref().map_or("another client holds it".into(), |Identity { host, pid, since }| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        format!("process {pid} on {host} has held it for {} s", now.saturating_sub(*since))
     });
     match holder.remaining {
         Some(left) => format!("{who}, for another {} unless it is refreshed", seconds(left)),

@@ -74,7 +74,8 @@ impl RedisLock {
             let what =
                 Acquire { ttl: self.options.ttl, start, wait, poll: self.options.poll, fresh: self.owner.is_none() };
             let acquired = engine.acquire(&lease, &what);
-            if !lease.may_live() || (acquired.is_ok() && !self.options.auto_release) {
+            let kept = matches!(acquired, Ok(Acquired::Held)) && !self.options.auto_release;
+            if kept || !lease.may_live() {
                 request::forget(&lease);
             }
             match acquired {
@@ -121,7 +122,7 @@ impl RedisLock {
     }
 
     pub fn release(&self) -> Result<bool, Stop> {
-        let Some(lease) = self.lease().filter(|lease| lease.may_live()) else { return Ok(false) };
+        let Some(lease) = self.handle().filter(|lease| lease.may_live()) else { return Ok(false) };
         let _use = self.begin("release")?;
         let pump = Pump::default();
         let engine = self.engine(&pump);
@@ -137,7 +138,7 @@ impl RedisLock {
     }
 
     pub fn refresh(&self, ttl: Option<Ttl>) -> Result<bool, Stop> {
-        let Some(lease) = self.lease() else { return Ok(false) };
+        let Some(lease) = self.handle() else { return Ok(false) };
         let _use = self.begin("refresh")?;
         let pump = Pump::default();
         let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.ttl));
@@ -263,6 +264,18 @@ impl RedisLock {
     /// This process's lease: a forked child has none of its parent's.
     fn lease(&self) -> Option<Arc<Lease>> {
         self.lease.borrow().clone().filter(|lease| lease.process() == fork::process())
+    }
+
+    /// The lease to ask the server about. A token that the application named may hold the key at any time: what was
+    /// known of it, when it was settled, is not known for ever.
+    fn handle(&self) -> Option<Arc<Lease>> {
+        let lease = self.lease()?;
+        if self.owner.is_none() || lease.state() != State::Settled {
+            return Some(lease);
+        }
+        let anew = Arc::new(Lease::new(self.key.clone(), lease.token().clone(), fork::process()));
+        self.lease.replace(Some(anew.clone()));
+        Some(anew)
     }
 
     fn begin(&self, method: &str) -> Result<InUse<'_>, Stop> {

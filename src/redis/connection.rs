@@ -76,11 +76,12 @@ impl Connection {
         }
     }
 
-    /// Whether a request can be sent on it: it is this process's, and the server has not closed it meanwhile. Then the
-    /// request would be lost, but not known to be so.
+    /// Whether a request can be sent on it. Not in a forked child; not when the server has closed it meanwhile, for the
+    /// request would be lost, but not known to be so; and not when more came than was asked for, for it would be taken
+    /// as the answer.
     pub fn is_usable(&self, now: Moment) -> bool {
         let Ok(fd) = self.stream.fd() else { return false };
-        now.since(self.last_used) < FRESH || !poll::is_closed(fd)
+        self.received.unread.is_empty() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
     }
 
     pub fn used(&mut self, now: Moment) {

@@ -36,7 +36,7 @@ pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Resul
         }
         #[cfg(not(feature = "tls"))]
         Address::Tcp { tls: Some(_), .. } => {
-            let TlsConfig = tls_config;
+            let _ = tls_config;
             return Err(Trouble::Other("this build has no TLS".into()));
         }
     };

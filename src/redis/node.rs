@@ -148,4 +148,4 @@ impl TlsConfig {
 
 #[cfg(not(feature = "tls"))]
 #[derive(Default)]
-pub struct TlsConfig;
+pub struct TlsConfig(());

@@ -38,13 +38,9 @@ pub fn until_ready(fd: RawFd, events: i16, until: Moment, clock: &dyn Clock, int
     }
 }
 
-/// Whether the other end of a socket has closed it.
-pub fn is_closed(fd: RawFd) -> bool {
-    #[cfg(target_os = "linux")]
-    const CLOSED: i16 = libc::POLLRDHUP;
-    #[cfg(not(target_os = "linux"))]
-    const CLOSED: i16 = 0;
-    let mut poll = libc::pollfd { fd, events: CLOSED, revents: 0 };
+/// Whether something came, be it the end, while nobody waited.
+pub fn has_news(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid entry.
     unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }
