@@ -87,7 +87,11 @@ final class EnduranceTest extends LockTestCase
         $process = PhpProcess::code(self::LOOKS . '
             for ($i = 1; $i <= 300_000; $i++) {
                 $lock = new RedisLock("key$i", 0.05, autoRelease: false, servers: "memory://");
-                $lock->acquire();
+                try {
+                    $lock->acquire();
+                } catch (RedisLock\ConnectionException) {
+                    // A busy machine stopped us for longer than the ttl.
+                }
                 if ($i === 20_000) {
                     $early = $resident();
                 }
