@@ -1,0 +1,139 @@
+//! The requests of the store port as values, so that a test can stand between an engine and its store.
+
+use std::fmt;
+
+use redis_lock::lock::{
+    keys::Key,
+    ports::{Call, Fault, Freed, Occupant, Renewal, Store, Vote},
+    token::Token,
+    ttl::Ttl,
+};
+
+#[derive(Clone)]
+pub enum Request {
+    Try(Key, Token, Ttl),
+    Ask(Key, Token, Ttl),
+    Leave(Key, Token),
+    Refresh(Key, Token, Ttl),
+    Occupant(Key),
+}
+
+#[derive(Debug)]
+pub enum Answer {
+    Vote(Vote),
+    Freed(Freed),
+    Renewal(Renewal),
+    Occupant(Result<Option<Occupant>, Fault>),
+}
+
+impl Request {
+    pub fn send(&self, store: &dyn Store, call: &Call) -> Answer {
+        match self {
+            Self::Try(key, token, ttl) => Answer::Vote(store.try_acquire(key, token, *ttl, call)),
+            Self::Ask(key, token, ttl) => Answer::Vote(store.ask(key, token, *ttl, call)),
+            Self::Leave(key, token) => Answer::Freed(store.leave(key, token, call)),
+            Self::Refresh(key, token, ttl) => Answer::Renewal(store.refresh(key, token, *ttl, call)),
+            Self::Occupant(key) => Answer::Occupant(store.occupant(key, call)),
+        }
+    }
+
+    /// The answer that did not come.
+    pub fn unknown(&self, fault: Fault) -> Answer {
+        match self {
+            Self::Try(..) | Self::Ask(..) => Answer::Vote(Vote::Unknown(fault)),
+            Self::Leave(..) => Answer::Freed(Freed::Unknown(fault)),
+            Self::Refresh(..) => Answer::Renewal(Renewal::Unknown(fault)),
+            Self::Occupant(..) => Answer::Occupant(Err(fault)),
+        }
+    }
+
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Try(..) => "try",
+            Self::Ask(..) => "ask",
+            Self::Leave(..) => "leave",
+            Self::Refresh(..) => "refresh",
+            Self::Occupant(..) => "occupant",
+        }
+    }
+
+    pub const fn key(&self) -> &Key {
+        match self {
+            Self::Try(key, ..) | Self::Ask(key, ..) | Self::Leave(key, _) | Self::Refresh(key, ..) => key,
+            Self::Occupant(key) => key,
+        }
+    }
+
+    pub const fn token(&self) -> Option<&Token> {
+        match self {
+            Self::Try(_, token, _) | Self::Ask(_, token, _) | Self::Refresh(_, token, _) => Some(token),
+            Self::Leave(_, token) => Some(token),
+            Self::Occupant(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        write!(f, "{} {}", self.name(), text(self.key().as_bytes()))?;
+        if let Some(token) = self.token() {
+            write!(f, " {}", text(token.as_bytes()))?;
+        }
+        match self {
+            Self::Try(.., ttl) | Self::Ask(.., ttl) | Self::Refresh(.., ttl) => write!(f, " {}", ttl.as_millis()),
+            Self::Leave(..) | Self::Occupant(..) => Ok(()),
+        }
+    }
+}
+
+/// A store that a test answers for.
+pub struct Interposed<T>(pub T);
+
+pub trait Interpose {
+    fn request(&self, request: Request, call: &Call) -> Answer;
+}
+
+impl<T: Interpose> Interposed<T> {
+    fn vote(&self, request: Request, call: &Call) -> Vote {
+        match self.0.request(request, call) {
+            Answer::Vote(vote) => vote,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl<T: Interpose> Store for Interposed<T> {
+    fn name(&self) -> &str {
+        "redis://interposed:6379"
+    }
+
+    fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
+        self.vote(Request::Try(key.clone(), token.clone(), ttl), call)
+    }
+
+    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
+        self.vote(Request::Ask(key.clone(), token.clone(), ttl), call)
+    }
+
+    fn leave(&self, key: &Key, token: &Token, call: &Call) -> Freed {
+        match self.0.request(Request::Leave(key.clone(), token.clone()), call) {
+            Answer::Freed(freed) => freed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
+        match self.0.request(Request::Refresh(key.clone(), token.clone(), ttl), call) {
+            Answer::Renewal(renewal) => renewal,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault> {
+        match self.0.request(Request::Occupant(key.clone()), call) {
+            Answer::Occupant(occupant) => occupant,
+            other => panic!("{other:?}"),
+        }
+    }
+}

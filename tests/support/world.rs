@@ -1,0 +1,268 @@
+//! A world for the engine in which time passes only when it is told to, and in which requests and replies are lost,
+//! late and slow by script. Behind it is the store in memory.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    rc::Rc,
+    sync::Arc,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    time::Duration,
+};
+
+use redis_lock::{
+    lock::{
+        engine::Engine,
+        keys::Key,
+        lease::Lease,
+        options::Limits,
+        ports::{Call, Cause, Clock, Fault, Interrupt, WakeUp},
+        time::Moment,
+        token::Token,
+    },
+    memory::Memory,
+};
+
+use super::{
+    key, ms,
+    request::{Answer, Interpose, Interposed, Request},
+    token,
+};
+
+type Act = Box<dyn FnOnce(&World)>;
+
+/// Clock, host and sleep in one.
+pub struct World {
+    now: Cell<Moment>,
+    agenda: RefCell<Vec<(Moment, Act)>>,
+    pub stopped: Cell<bool>,
+    pub process: Cell<u64>,
+    /// How much later than asked for the next sleep ends: the machine was suspended.
+    pub oversleep: Cell<Duration>,
+}
+
+impl World {
+    /// The parts of a call: a connection and a command.
+    pub const LIMITS: Limits = Limits { connect: ms(1_000), command: ms(1_000) };
+
+    pub fn new() -> Self {
+        Self {
+            now: Cell::new(Moment::from_nanos(1_000_000_000_000)),
+            agenda: RefCell::default(),
+            stopped: Cell::new(false),
+            process: Cell::new(0),
+            oversleep: Cell::new(Duration::ZERO),
+        }
+    }
+
+    /// Time passes, and what is on the agenda happens when its time comes.
+    pub fn pass(&self, duration: Duration) {
+        let until = self.now().plus(duration);
+        while let Some((moment, act)) = self.next_act(until) {
+            self.now.set(moment.max(self.now()));
+            act(self);
+        }
+        self.now.set(until.max(self.now()));
+    }
+
+    fn next_act(&self, until: Moment) -> Option<(Moment, Act)> {
+        let mut agenda = self.agenda.borrow_mut();
+        let (first, _) = agenda.iter().enumerate().min_by_key(|(_, (moment, _))| *moment)?;
+        (agenda[first].0 <= until).then(|| agenda.swap_remove(first))
+    }
+
+    pub fn after(&self, duration: Duration, act: impl FnOnce(&World) + 'static) {
+        self.agenda.borrow_mut().push((self.now().plus(duration), Box::new(act)));
+    }
+
+    /// What somebody else asks of the store, now.
+    pub fn other(&self, request: &Request) -> Answer {
+        request.send(&Memory, &self.call(Moment::NEVER))
+    }
+
+    pub fn holder(&self, key: &Key) -> Option<Token> {
+        match self.other(&Request::Occupant(key.clone())) {
+            Answer::Occupant(Ok(occupant)) => occupant.map(|occupant| occupant.token),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn call(&self, until: Moment) -> Call<'_> {
+        Call { until, limits: Self::LIMITS, clock: self, interrupt: self }
+    }
+}
+
+impl Clock for World {
+    fn now(&self) -> Moment {
+        self.now.get()
+    }
+}
+
+impl Interrupt for World {
+    fn pump(&self) {}
+
+    fn stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    fn process(&self) -> u64 {
+        self.process.get()
+    }
+}
+
+impl WakeUp for World {
+    fn sleep(&self, until: Moment, _: &dyn Clock, _: &dyn Interrupt) {
+        assert!(until > self.now(), "a sleep that takes no time");
+        // A minute at a time, so that a sleep without end ends when it is stopped.
+        while self.now() < until && !self.stopped() {
+            self.pass(until.since(self.now()).min(ms(60_000)));
+        }
+        self.pass(self.oversleep.take());
+    }
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Answered,
+    RequestLost,
+    ReplyLost,
+    /// No answer comes, and the request is carried out when the test says so.
+    Late,
+    /// The server answers with an error.
+    Error,
+    Unreachable,
+    /// The process forked meanwhile, and this is the child.
+    Forked,
+}
+
+pub struct Step {
+    fate: Fate,
+    there: Duration,
+    back: Duration,
+    meanwhile: Option<Act>,
+}
+
+impl From<Fate> for Step {
+    fn from(fate: Fate) -> Self {
+        Self { fate, there: Duration::ZERO, back: Duration::ZERO, meanwhile: None }
+    }
+}
+
+impl Fate {
+    /// How long the request and the reply are on their way.
+    pub fn taking(self, there: Duration, back: Duration) -> Step {
+        Step { there, back, ..self.into() }
+    }
+
+    /// What happens while the reply is on its way.
+    pub fn while_(self, act: impl FnOnce(&World) + 'static) -> Step {
+        Step { meanwhile: Some(Box::new(act)), ..self.into() }
+    }
+}
+
+pub struct Sent {
+    pub at: Moment,
+    pub until: Moment,
+    pub request: Request,
+}
+
+/// The line between an engine and the store in memory. What the script does not tell is answered at once.
+pub struct Line {
+    world: Rc<World>,
+    pub script: RefCell<VecDeque<Step>>,
+    pub sent: RefCell<Vec<Sent>>,
+    pub late: RefCell<Vec<Request>>,
+}
+
+impl Interpose for Line {
+    fn request(&self, request: Request, call: &Call) -> Answer {
+        let world = &self.world;
+        self.sent.borrow_mut().push(Sent { at: world.now(), until: call.until, request: request.clone() });
+        let Step { fate, there, back, meanwhile } =
+            self.script.borrow_mut().pop_front().unwrap_or(Fate::Answered.into());
+        let deadline = world.now().plus(call.limits.command).min(call.until);
+        let left = || deadline.since(world.now());
+        world.pass(there.min(left()));
+        let answer = match fate {
+            // What is sent in the last moment arrives all the same.
+            Fate::Answered | Fate::ReplyLost => Some(world.other(&request)),
+            Fate::Late => {
+                self.late.borrow_mut().push(request.clone());
+                None
+            }
+            Fate::RequestLost | Fate::Error | Fate::Unreachable | Fate::Forked => None,
+        };
+        if let Some(act) = meanwhile {
+            act(world);
+        }
+        let in_time = back <= left() && deadline > self.sent.borrow().last().unwrap().at;
+        world.pass(back.min(left()));
+        let cause = match (fate, answer) {
+            (Fate::Answered, Some(answer)) if in_time => return answer,
+            (Fate::Error, _) => Cause::Answered("ERR scripted".into()),
+            (Fate::Unreachable, _) => Cause::Unreachable("scripted".into()),
+            (Fate::Forked, _) => Cause::Forked,
+            _ => {
+                world.pass(left());
+                Cause::NoAnswer("scripted".into())
+            }
+        };
+        request.unknown(Fault { server: "redis://interposed:6379".into(), cause })
+    }
+}
+
+/// A key that no other test has, and a line to its store.
+pub struct Scene {
+    pub world: Rc<World>,
+    pub line: Interposed<Line>,
+    pub key: Key,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let world = Rc::new(World::new());
+        let line = Line {
+            world: world.clone(),
+            script: RefCell::default(),
+            sent: RefCell::default(),
+            late: RefCell::default(),
+        };
+        Self { world, line: Interposed(line), key: key(&format!("scene-{}", COUNT.fetch_add(1, SeqCst))) }
+    }
+
+    /// What becomes of the next requests.
+    pub fn script<S: Into<Step>>(&self, steps: impl IntoIterator<Item = S>) {
+        self.line.0.script.borrow_mut().extend(steps.into_iter().map(Into::into));
+    }
+
+    pub fn lease(&self, number: u64) -> Lease {
+        Lease::new(Arc::new(self.key.clone()), token(number), self.world.process())
+    }
+
+    pub fn engine(&self) -> Engine<'_> {
+        let world = &*self.world;
+        Engine { store: &self.line, clock: world, interrupt: world, wake_up: world, limits: World::LIMITS }
+    }
+
+    /// The names of the requests that were sent since this was asked last.
+    pub fn sent(&self) -> String {
+        let sent = self.line.0.sent.take();
+        sent.iter().map(|sent| sent.request.name()).collect::<Vec<_>>().join(" ")
+    }
+
+    pub fn carry_out_late_requests(&self) {
+        for request in self.line.0.late.take() {
+            self.world.other(&request);
+        }
+    }
+
+    pub fn holder(&self) -> Option<Token> {
+        self.world.holder(&self.key)
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.holder().is_none()
+    }
+}
