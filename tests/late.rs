@@ -95,8 +95,8 @@ enum Kind {
 struct Actor {
     lease: RefCell<Option<Arc<Lease>>>,
     in_use: Cell<bool>,
-    /// It is in the middle of a call that may end its lease, and does nothing under it meanwhile.
-    in_doubt: Cell<bool>,
+    /// It is giving the key up, and does nothing under it any more.
+    releases: Cell<bool>,
 }
 
 struct Play<'a> {
@@ -154,13 +154,9 @@ impl<'a> Play<'a> {
         let lease = actor.lease.borrow().clone();
         let choice = self.random.borrow_mut().below(6);
         match lease {
-            Some(lease) if lease.is_valid(stage.now()) && choice < 2 => {
-                // It may be cut short.
-                actor.in_doubt.set(matches!(self.kind, Kind::AnyTtl));
-                drop(engine.refresh(&lease, self.any_ttl()));
-            }
+            Some(lease) if lease.is_valid(stage.now()) && choice < 2 => drop(engine.refresh(&lease, self.any_ttl())),
             Some(lease) if lease.may_live() => {
-                actor.in_doubt.set(true);
+                actor.releases.set(true);
                 drop(engine.release(&lease, engine.deadline()));
                 if choice == 5 {
                     // The object goes, and nobody remembers the token.
@@ -169,7 +165,7 @@ impl<'a> Play<'a> {
             }
             _ => self.acquire(actor, &engine),
         }
-        actor.in_doubt.set(false);
+        actor.releases.set(false);
         actor.in_use.set(false);
         self.check();
     }
@@ -254,7 +250,7 @@ impl<'a> Play<'a> {
     fn check(&self) {
         let occupant = self.occupant();
         let now = self.stage.now();
-        for actor in self.actors.iter().filter(|actor| !actor.in_doubt.get()) {
+        for actor in self.actors.iter().filter(|actor| !actor.releases.get()) {
             let lease = actor.lease.borrow();
             let Some(lease) = lease.as_ref().filter(|lease| lease.is_valid(now)) else { continue };
             let Some(Occupant { token, holder }) = &occupant else { panic!("one believes, and the key is free") };

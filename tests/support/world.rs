@@ -4,9 +4,11 @@
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
-    rc::Rc,
-    sync::Arc,
-    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    rc::{Rc, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -31,6 +33,21 @@ use super::{
 
 type Act = Box<dyn FnOnce(&World)>;
 
+/// The store in memory belongs to the process and forgets what has expired, of whatever key. So the tests of a process
+/// take turns: in the eyes of one whose clock is ahead, all keys of another would have expired.
+fn turn() -> Rc<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    thread_local! { static OURS: RefCell<Weak<MutexGuard<'static, ()>>> = RefCell::default() }
+    OURS.with_borrow_mut(|ours| {
+        ours.upgrade().unwrap_or_else(|| {
+            // A test that failed has left no state behind that matters.
+            let turn = Rc::new(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+            *ours = Rc::downgrade(&turn);
+            turn
+        })
+    })
+}
+
 /// Clock, host and sleep in one.
 pub struct World {
     now: Cell<Moment>,
@@ -39,6 +56,7 @@ pub struct World {
     pub process: Cell<u64>,
     /// How much later than asked for the next sleep ends: the machine was suspended.
     pub oversleep: Cell<Duration>,
+    _turn: Rc<MutexGuard<'static, ()>>,
 }
 
 impl World {
@@ -52,6 +70,7 @@ impl World {
             stopped: Cell::new(false),
             process: Cell::new(0),
             oversleep: Cell::new(Duration::ZERO),
+            _turn: turn(),
         }
     }
 
@@ -179,13 +198,16 @@ impl Interpose for Line {
     fn request(&self, request: Request, call: &Call) -> Answer {
         let world = &self.world;
         self.sent.borrow_mut().push(Sent { at: world.now(), until: call.until, request: request.clone() });
+        let unknown = |cause| request.unknown(Fault { server: "redis://interposed:6379".into(), cause });
+        if world.now() >= call.until {
+            return unknown(Cause::Unreachable("too late".into()));
+        }
         let Step { fate, there, back, meanwhile } =
             self.script.borrow_mut().pop_front().unwrap_or(Fate::Answered.into());
         let deadline = world.now().plus(call.limits.command).min(call.until);
         let left = || deadline.since(world.now());
         world.pass(there.min(left()));
         let answer = match fate {
-            // What is sent in the last moment arrives all the same.
             Fate::Answered | Fate::ReplyLost => Some(world.other(&request)),
             Fate::Late => {
                 self.late.borrow_mut().push(request.clone());
@@ -196,19 +218,18 @@ impl Interpose for Line {
         if let Some(act) = meanwhile {
             act(world);
         }
-        let in_time = back <= left() && deadline > self.sent.borrow().last().unwrap().at;
+        let in_time = back <= left();
         world.pass(back.min(left()));
-        let cause = match (fate, answer) {
-            (Fate::Answered, Some(answer)) if in_time => return answer,
-            (Fate::Error, _) => Cause::Answered("ERR scripted".into()),
-            (Fate::Unreachable, _) => Cause::Unreachable("scripted".into()),
-            (Fate::Forked, _) => Cause::Forked,
+        match (fate, answer) {
+            (Fate::Answered, Some(answer)) if in_time => answer,
+            (Fate::Error, _) => unknown(Cause::Answered("ERR scripted".into())),
+            (Fate::Unreachable, _) => unknown(Cause::Unreachable("scripted".into())),
+            (Fate::Forked, _) => unknown(Cause::Forked),
             _ => {
                 world.pass(left());
-                Cause::NoAnswer("scripted".into())
+                unknown(Cause::NoAnswer("scripted".into()))
             }
-        };
-        request.unknown(Fault { server: "redis://interposed:6379".into(), cause })
+        }
     }
 }
 
