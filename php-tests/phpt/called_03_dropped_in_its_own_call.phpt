@@ -19,13 +19,13 @@ same('dropped in the callable', 'value', $lock->synchronized(function () use (&$
 same('  then free', [], keys());
 
 pcntl_async_signals(true);
-occupy('key', ttl: 0.6);
 $lock = new RedisLock('key', ttl: 300);
 pcntl_signal(SIGUSR1, function () use (&$lock) {
     $lock = null;
     gc_collect_cycles();
 });
 signals([0.2, SIGUSR1]);
+occupy('key', ttl: 0.8);
 same('dropped in a handler during a wait', true, $lock->acquire(wait: 20));
 same('  it goes with the end of the call', [null, []], [$lock, keys()]);
 

@@ -11,12 +11,12 @@ server();
 pcntl_async_signals(true);
 $wait = fn () => new Fiber(fn () => outcome(fn () => (new RedisLock('invoice', ttl: 300))->synchronized(fn () => 'done', wait: 20)));
 
-occupy('invoice', ttl: 0.6);
 pcntl_signal(SIGUSR1, function () use (&$handled) {
     $lock = new RedisLock('other key', ttl: 300);
     $handled = [$lock->acquire(), $lock->release()];
 });
 signals([0.2, SIGUSR1]);
+occupy('invoice', ttl: 0.8);
 $fiber = $wait();
 $fiber->start();
 same('the wait ends with the lock', 'done', $fiber->getReturn());

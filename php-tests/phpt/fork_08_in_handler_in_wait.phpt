@@ -12,7 +12,6 @@ pcntl_async_signals(true);
 $lock = new RedisLock('invoice', ttl: 300);
 
 // The child exits in the handler.
-occupy('invoice', ttl: 1.0);
 pcntl_signal(SIGUSR1, function () use (&$fork) {
     $fork = new Fork();
     if ($fork->pid === 0) {
@@ -20,28 +19,29 @@ pcntl_signal(SIGUSR1, function () use (&$fork) {
     }
 });
 signals([0.2, SIGUSR1]);
+occupy('invoice', ttl: 1.0);
 same('the parent\'s wait goes on to its end', true, $lock->acquire(wait: 20));
 same('the child ended', 5, $fork->status());
 same('the parent holds', [true, $lock->getToken()], [$lock->isAcquired(), server()->command('GET', 'invoice')]);
 $lock->release();
 
 // The child takes a lock in the handler.
-occupy('invoice', ttl: 1.0);
 pcntl_signal(SIGUSR1, function () use (&$fork) {
     $fork = Fork::run(fn () => (new RedisLock('own', ttl: 300))->synchronized(fn () => 'done'));
 });
 signals([0.2, SIGUSR1]);
+occupy('invoice', ttl: 1.0);
 same('the parent\'s wait goes on to its end', true, $lock->acquire(wait: 20));
 same('the child could lock', 'done', $fork->wait());
 same('the parent holds', [true, $lock->getToken()], [$lock->isAcquired(), server()->command('GET', 'invoice')]);
 $lock->release();
 
 // Both go on waiting.
-occupy('invoice', ttl: 1.0);
 pcntl_signal(SIGUSR1, function () use (&$fork) {
     $fork = new Fork();
 });
 signals([0.2, SIGUSR1]);
+occupy('invoice', ttl: 1.0);
 $got = outcome(fn () => $lock->acquire(wait: 20));
 if ($got === true) {
     $token = $lock->getToken();

@@ -33,7 +33,7 @@ foreach ([
     });
     foreach ($calls as $name => $call) {
         stopServer();
-        $sender = signals([0.1, SIGUSR1], [0.4, SIGCONT, server()->pid()]);
+        $sender = signals([0.2, SIGUSR1], [0.4, SIGCONT, server()->pid()]);
         $said = outcome($call);
         if ($fork->pid === 0) {
             $fork->report([$said, $lock->isAcquired()]);

@@ -44,7 +44,7 @@ $round(function ($name, $step) use (&$calm) {
 $round(function ($name, $step) use ($calm, &$handled) {
     $handled = [];
     stopServer();
-    $sender = signals([0.1, SIGUSR1], [0.1, SIGUSR1], [0.4, SIGCONT, server()->pid()]);
+    $sender = signals([0.2, SIGUSR1], [0.1, SIGUSR1], [0.4, SIGCONT, server()->pid()]);
     $result = $step();
     $end = now();
     [, , $resumed] = sentAt($sender);

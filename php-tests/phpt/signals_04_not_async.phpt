@@ -17,9 +17,9 @@ pcntl_signal(SIGCHLD, function () use (&$handled) {
     $handled++;
 });
 
-occupy('invoice', ttl: 0.6);
 $lock = new RedisLock('invoice');
 $sender = signals(...array_fill(0, 5, [0.05, SIGUSR1]));
+occupy('invoice', ttl: 0.6);
 same('the wait ends with the lock', true, $lock->acquire(wait: 20));
 // Its end is the SIGCHLD.
 $sender->wait();

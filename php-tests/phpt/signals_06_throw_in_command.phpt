@@ -25,7 +25,7 @@ $lock->release();
 $interrupted = function (string $name, callable $call) use (&$handled) {
     $handled = INF;
     stopServer();
-    $sender = signals([0.1, SIGUSR1], [0.4, SIGCONT, server()->pid()]);
+    $sender = signals([0.2, SIGUSR1], [0.4, SIGCONT, server()->pid()]);
     same("$name throws it", 'DomainException: stop', outcome($call));
     check('  the handler ran before the reply', $handled < sentAt($sender)[1], $handled);
 };

@@ -31,7 +31,7 @@ $pid = (int) $child->readLine();
 
 stopServer();
 $child->writeLine('acquire');
-usleep(300_000);
+usleep(500_000);
 posix_kill($pid, SIGUSR1);
 same('the exception gets out', 'DomainException', $child->readLine());
 $took = (float) $child->readLine();

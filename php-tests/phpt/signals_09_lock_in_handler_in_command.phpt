@@ -43,7 +43,7 @@ foreach ([
 ] as $name => $call) {
     $seen = [];
     stopServer();
-    $sender = signals([0.1, SIGUSR1], [0.4, SIGCONT, server()->pid()]);
+    $sender = signals([0.2, SIGUSR1], [0.4, SIGCONT, server()->pid()]);
     same("$name: succeeds", true, outcome($call));
     check('  the handler came in the middle', $at < sentAt($sender)[1], $at);
     same('  all went well in it', [

@@ -24,7 +24,7 @@ $child = $start('
 $pid = (int) $child->readLine();
 stopServer();
 $child->writeLine('go');
-usleep(150_000);
+usleep(300_000);
 posix_kill($pid, SIGSTOP);
 server()->kill(SIGCONT);
 check('the server granted it', eventually(fn () => keys() === ['invoice']), keys());
@@ -71,13 +71,13 @@ same('the other one still holds', 'somebody else', server()->command('GET', 'inv
 
 // In a wait, past its time and all that a call may take beyond it.
 $child = $start('
-    echo $lock->acquire(wait: 0.5) ? "got it\n" : "busy\n";
+    echo $lock->acquire(wait: 0.8) ? "got it\n" : "busy\n";
 ', ['redis_lock.connect_timeout' => 0.2, 'redis_lock.command_timeout' => 0.2]);
 $pid = (int) $child->readLine();
 $child->writeLine('go');
-usleep(150_000);
+usleep(300_000);
 posix_kill($pid, SIGSTOP);
-usleep(1_200_000);
+usleep(1_400_000);
 posix_kill($pid, SIGCONT);
 $took = seconds(fn () => same('the wait is over', 'busy', $child->readLine()));
 check('at once', $took < 2.0, $took);

@@ -23,7 +23,7 @@ file_put_contents($script, <<<'PHP'
 <?php
 $lock = new RedisLock('key', ttl: 300);
 $other = new RedisLock('key', ttl: 300);
-$done = [$lock->acquire(), $other->acquire(), $other->acquire(wait: 0.05), $lock->refresh(5), $lock->getHolder()['pid'] === getmypid()];
+$done = [$lock->acquire(), $other->acquire(), $other->acquire(wait: 0.05), $lock->refresh(300), $lock->getHolder()['pid'] === getmypid()];
 foreach ([
     fn () => $lock->acquire(),
     fn () => $lock->acquire(wait: -1),
