@@ -1,5 +1,7 @@
 --TEST--
 End of the script: exit() frees the lock
+--DESCRIPTION--
+It is an exception inside the engine, which no catch and no finally sees.
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';

@@ -1,5 +1,7 @@
 --TEST--
 End of the script: an uncaught exception frees the lock, and is reported as ever
+--DESCRIPTION--
+Nobody catches it, so that nobody but the extension sees to the lock.
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';

@@ -1,5 +1,7 @@
 --TEST--
 End of the script: E_USER_ERROR frees the lock
+--DESCRIPTION--
+The engine jumps out of the callable over all native frames.
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';

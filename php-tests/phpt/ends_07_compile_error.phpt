@@ -1,5 +1,7 @@
 --TEST--
 End of the script: a compile error frees the lock
+--DESCRIPTION--
+As other fatal errors, but from the compiler, in the middle of eval().
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';

@@ -1,5 +1,7 @@
 --TEST--
 End of the script: many locks at once are freed, released and lost ones make no trouble
+--DESCRIPTION--
+The list of what is to be freed must stay right while leases come and go in any order.
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';

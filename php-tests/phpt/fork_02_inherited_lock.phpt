@@ -1,5 +1,7 @@
 --TEST--
 Fork: in the child an inherited lock is not acquired, and cannot be released
+--DESCRIPTION--
+The object is a copy, the lease is not: it is the parent's, who may release it at any moment.
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';

@@ -1,5 +1,7 @@
 --TEST--
 Fork: grandchildren, and a daemon that outlives its parent
+--DESCRIPTION--
+Whose lease it is goes by the process that took it, and not by who is whose child.
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';

@@ -1,5 +1,7 @@
 --TEST--
 Time limit: in the middle of a command it leaves no key behind
+--DESCRIPTION--
+The fatal error is raised while the reply is awaited: the server may have granted what nobody will ever hold.
 --SKIPIF--
 <?php
 if (PHP_ZTS) {

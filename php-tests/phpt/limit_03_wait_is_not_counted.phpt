@@ -1,5 +1,7 @@
 --TEST--
 Time limit: a wait and a slow command are not counted, work under the lock is
+--DESCRIPTION--
+It counts CPU time: a wait that span would use the limit up, and one that lasts does not.
 --SKIPIF--
 <?php
 if (PHP_ZTS) {

@@ -1,5 +1,7 @@
 --TEST--
 Nested: synchronized() of one lock within that of another
+--DESCRIPTION--
+Each frees its own on the way out, in whatever order; the same lock twice is refused, not counted.
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';

@@ -1,5 +1,7 @@
 --TEST--
 Signals: an exception of a handler that runs in the callable of synchronized() gets through, and the lock is freed
+--DESCRIPTION--
+As any exception of the callable, wherever it was at that moment.
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';
