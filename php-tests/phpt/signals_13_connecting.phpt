@@ -34,6 +34,13 @@ for ($i = 0; $i < 10; $i++) {
     $moreClients[] = @stream_socket_client("unix://$path", flags: STREAM_CLIENT_CONNECT | STREAM_CLIENT_ASYNC_CONNECT, timeout: 0);
 }
 [$silent, $silentName] = $listen('tcp://127.0.0.1:0', 100);
+// How many connections the silent one was asked for since the last call.
+$asked = function () use ($silent) {
+    for ($count = 0; @stream_socket_accept($silent, 0.0); $count++) {
+    }
+
+    return $count;
+};
 
 pcntl_async_signals(true);
 foreach ([
@@ -56,6 +63,7 @@ foreach ([
     $late = $handled - sentAt($sender)[0];
     check('  the handler ran at once', $late < 0.4, $late);
 
+    $asked();
     pcntl_signal(SIGUSR1, function () {
         throw new DomainException('stop');
     });
@@ -65,6 +73,10 @@ foreach ([
     });
     same('  it may throw', 'DomainException: stop', $said);
     check('  which ends the call, in its time', $took < 8.0, $took);
+    if ($how === 'the password is not answered' || $how === 'the TLS handshake is not answered') {
+        // The server has no request of which anything would have to be taken back.
+        same('  with nothing more than was begun', 1, $asked());
+    }
 }
 ?>
 --EXPECT--
@@ -83,11 +95,13 @@ the password is not answered: yes
   the handler ran at once: yes
   it may throw: yes
   which ends the call, in its time: yes
+  with nothing more than was begun: yes
 the TLS handshake is not answered: yes
   in time: yes
   the handler ran at once: yes
   it may throw: yes
   which ends the call, in its time: yes
+  with nothing more than was begun: yes
 the first command is not answered: yes
   in time: yes
   the handler ran at once: yes
