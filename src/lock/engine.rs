@@ -118,7 +118,7 @@ impl Engine<'_> {
                     continue;
                 }
             }
-            if self.interrupt.stopped() {
+            if self.interrupt.stopped() && lease.has_unknowns() {
                 self.withdraw(lease, call);
             } else {
                 Self::forget_unless_unknown(lease);
@@ -144,7 +144,12 @@ impl Engine<'_> {
     fn withdraw(&self, lease: &Lease, call: &Call) {
         match self.store.leave(lease.key(), lease.token(), call) {
             Freed::Freed | Freed::NotOurs => Self::forget_unless_unknown(lease),
-            Freed::Unknown(_) => lease.withdrawn(),
+            Freed::Unknown(fault) => {
+                if fault.may_have_run() {
+                    lease.taint();
+                }
+                lease.withdrawn();
+            }
         }
     }
 
@@ -177,11 +182,7 @@ impl Engine<'_> {
                 Freed::Unknown(fault) => fault,
             };
             if fault.may_have_run() {
-                if was_valid {
-                    lease.releasing();
-                } else if state != State::Releasing {
-                    lease.abandoned();
-                }
+                lease.releasing(was_valid);
                 if first && self.clock.now() < until {
                     first = false;
                     continue;
@@ -254,7 +255,7 @@ impl Engine<'_> {
                     }
                 }
                 Freed::Unknown(fault) => {
-                    own.filter(|_| fault.may_have_run()).inspect(|own| own.releasing());
+                    own.filter(|_| fault.may_have_run()).inspect(|own| own.releasing(own.is_valid(self.clock.now())));
                     if lost_answer || !fault.may_have_run() || !in_time {
                         return Err(Self::error(fault));
                     }

@@ -7,7 +7,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU8, AtomicU64, Ordering::SeqCst},
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst},
 };
 
 use super::{keys::Key, time::Moment, token::Token, ttl::Ttl};
@@ -45,6 +45,7 @@ pub struct Lease {
     valid_until: AtomicU64,
     /// Milliseconds: the least ttl of the requests whose fate is unknown.
     least_unknown_ttl: AtomicU64,
+    tainted: AtomicBool,
 }
 
 impl Lease {
@@ -58,6 +59,7 @@ impl Lease {
             state: AtomicU8::new(State::Unsure as u8),
             valid_until: AtomicU64::new(Self::NEVER_VALID.as_nanos()),
             least_unknown_ttl: AtomicU64::new(u64::MAX),
+            tainted: AtomicBool::new(false),
         }
     }
 
@@ -121,6 +123,11 @@ impl Lease {
         self.state.store(State::Held as u8, SeqCst);
     }
 
+    /// Whether a release of this token may still run, late: then no later acquire with it can be believed.
+    pub fn is_tainted(&self) -> bool {
+        self.tainted.load(SeqCst)
+    }
+
     /// A request that is sent now may run at any moment from now on. Gives what was known before.
     pub fn sending(&self, sent: Moment, ttl: Ttl) -> Moment {
         Moment::from_nanos(self.valid_until.fetch_min(self.validity(sent, ttl).as_nanos(), SeqCst))
@@ -137,20 +144,25 @@ impl Lease {
         self.valid_until.fetch_min(self.validity(sent, ttl).as_nanos(), SeqCst);
     }
 
-    /// A release was sent, and its answer did not come.
-    pub fn releasing(&self) {
-        self.state.store(State::Releasing as u8, SeqCst);
-    }
-
-    /// Given up with a release of unknown fate, when it was not surely ours any more.
-    pub fn abandoned(&self) {
-        self.state.store(State::Abandoned as u8, SeqCst);
+    /// A release was sent, and its answer did not come. `was_valid`: it was surely ours until then.
+    pub fn releasing(&self, was_valid: bool) {
+        self.taint();
+        if was_valid {
+            self.state.store(State::Releasing as u8, SeqCst);
+        } else if self.state() != State::Releasing {
+            self.state.store(State::Abandoned as u8, SeqCst);
+        }
     }
 
     /// An acquire that may have succeeded was given up before anybody believed in it.
     pub fn withdrawn(&self) {
         self.valid_until.store(Self::NEVER_VALID.as_nanos(), SeqCst);
-        self.abandoned();
+        self.state.store(State::Abandoned as u8, SeqCst);
+    }
+
+    /// A release of this token may run at any time from now on.
+    pub fn taint(&self) {
+        self.tainted.store(true, SeqCst);
     }
 
     pub fn lost(&self) {

@@ -35,6 +35,7 @@ unsafe extern "C" {
         value: *mut Zval,
     );
     fn zend_is_unwind_exit(object: *const zend_object) -> bool;
+    fn zend_is_graceful_exit(object: *const zend_object) -> bool;
     pub fn zend_timeout();
     pub fn zend_ini_double(name: *const c_char, length: usize, original: c_int) -> f64;
     pub fn display_ini_entries(module: *mut c_void);
@@ -55,8 +56,8 @@ pub fn suspend_exception() -> *mut zend_object {
     unsafe { std::mem::replace(&mut (*ext_php_rs_executor_globals()).exception, std::ptr::null_mut()) }
 }
 
-/// Puts back what `suspend_exception` took. Of what was thrown meanwhile, `exit` wins, for the script is to end; the
-/// rest is dropped.
+/// Puts back what `suspend_exception` took. Of what was thrown meanwhile, an exit wins, for the script or the fiber is
+/// to end; the rest is dropped.
 pub fn resume_exception(exception: *mut zend_object) {
     let thrown_meanwhile = suspend_exception();
     let (kept, dropped) =
@@ -70,17 +71,10 @@ pub fn resume_exception(exception: *mut zend_object) {
     }
 }
 
-/// Whether it is what `exit` throws inside the engine.
+/// Whether it is what the engine throws for `exit`, or to end a fiber that is destroyed.
 pub fn is_exit(exception: *const zend_object) -> bool {
     // SAFETY: null, or an object that lives.
-    !exception.is_null() && unsafe { zend_is_unwind_exit(exception) }
-}
-
-/// Whether the request is ending: shutdown functions, destructors, and what comes after.
-pub fn is_shutting_down() -> bool {
-    const IN_SHUTDOWN: u8 = 1;
-    // SAFETY: the globals of this thread.
-    unsafe { (*ext_php_rs_executor_globals()).flags & IN_SHUTDOWN != 0 }
+    !exception.is_null() && unsafe { zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception) }
 }
 
 /// Whether the interrupt flag was set; clears it.

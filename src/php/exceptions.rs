@@ -129,6 +129,18 @@ pub fn randomness(message: &str) -> Stop {
     throw(&BASE, message)
 }
 
+/// The token of a lock that the application named itself must not be used again.
+pub fn tainted(key: &[u8]) -> Stop {
+    throw(
+        &CONNECTION,
+        &format!(
+            "The lock {} cannot be acquired with this token again: a release of it, whose answer did not come, may still \
+             be carried out",
+            quoted(key)
+        ),
+    )
+}
+
 pub fn timeout(key: &[u8], holder: Option<&Holder>, waited: std::time::Duration) -> Stop {
     let who = holder.map_or(String::new(), |holder| format!("; {}", in_words(holder)));
     throw(&LOCK_TIMEOUT, &format!("The lock {} could not be had within {}{who}", quoted(key), seconds(waited)))

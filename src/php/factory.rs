@@ -16,12 +16,13 @@ use super::{
     lock::RedisLock,
     lock_class::{restored_token, ttl},
     method::{self, Class, PUBLIC, Stop, handler, optional, required, with_args},
-    servers, settings,
+    servers::{self, Server},
+    settings,
 };
-use crate::lock::{keys::Key, options::Options, ports::Store};
+use crate::lock::{keys::Key, options::Options};
 
 pub struct RedisLockFactory {
-    store: Rc<dyn Store>,
+    server: Rc<Server>,
     prefix: Vec<u8>,
     options: Options,
 }
@@ -95,7 +96,7 @@ fn construct(args: &mut Args) -> Result<RedisLockFactory, Stop> {
     let ttl = ttl(args, 3)?;
     let auto_release = args.bool(4, true)?;
     Ok(RedisLockFactory {
-        store: servers::given(args, 1, address)?,
+        server: servers::given(args, 1, address)?,
         prefix: prefix.map_or_else(settings::prefix, Into::into),
         options: settings::options(ttl, auto_release)?,
     })
@@ -107,7 +108,7 @@ fn create_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     let factory = args.this::<RedisLockFactory>()?;
     let options = factory.overridden(args, 2)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
-    give(value, RedisLock::new(key, options, factory.store.clone()))
+    give(value, RedisLock::new(key, options, factory.server.clone()))
 }
 
 fn restore_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
@@ -118,7 +119,7 @@ fn restore_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     let options = factory.overridden(args, 3)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
     let token = restored_token(args, token)?;
-    give(value, RedisLock::restored(key, token, options, factory.store.clone()))
+    give(value, RedisLock::restored(key, token, options, factory.server.clone()))
 }
 
 fn give(value: &mut Zval, lock: RedisLock) -> Result<(), Stop> {

@@ -12,6 +12,7 @@ use super::{
     interrupt::{Pump, Quiet},
     method::Stop,
     request,
+    servers::Server,
 };
 use crate::{
     lock::{
@@ -20,7 +21,7 @@ use crate::{
         keys::Key,
         lease::{Lease, State},
         options::Options,
-        ports::{Clock, Interrupt, Store},
+        ports::{Clock, Interrupt},
         token::{Holder, Token},
         ttl::Ttl,
     },
@@ -32,7 +33,7 @@ use ext_php_rs::types::Zval;
 pub struct RedisLock {
     key: Arc<Key>,
     options: Options,
-    store: Rc<dyn Store>,
+    server: Rc<Server>,
     /// The token to acquire with. None: a new one each time.
     owner: Option<Token>,
     lease: RefCell<Option<Arc<Lease>>>,
@@ -41,14 +42,14 @@ pub struct RedisLock {
 }
 
 impl RedisLock {
-    pub fn new(key: Key, options: Options, store: Rc<dyn Store>) -> Self {
+    pub fn new(key: Key, options: Options, server: Rc<Server>) -> Self {
         let (lease, in_use) = (RefCell::new(None), Cell::new(false));
-        Self { key: Arc::new(key), options, store, owner: None, lease, in_use }
+        Self { key: Arc::new(key), options, server, owner: None, lease, in_use }
     }
 
     /// A handle on a lease of which nothing is known but its token.
-    pub fn restored(key: Key, token: Token, options: Options, store: Rc<dyn Store>) -> Self {
-        let mut lock = Self::new(key, options, store);
+    pub fn restored(key: Key, token: Token, options: Options, server: Rc<Server>) -> Self {
+        let mut lock = Self::new(key, options, server);
         lock.owner = Some(token.clone());
         lock.lease.replace(Some(Arc::new(Lease::new(lock.key.clone(), token, fork::process()))));
         lock
@@ -107,6 +108,7 @@ impl RedisLock {
     /// The lease to acquire, in place of the old one.
     fn next_lease(&self) -> Result<Arc<Lease>, Stop> {
         let lease = match (&self.owner, self.lease()) {
+            (Some(_), Some(lease)) if lease.is_tainted() => return Err(exceptions::tainted(self.key.name())),
             // What is known of the requests of this token stays known.
             (Some(_), Some(lease)) => lease,
             (Some(owner), None) => Arc::new(Lease::new(self.key.clone(), owner.clone(), fork::process())),
@@ -116,7 +118,7 @@ impl RedisLock {
                 Arc::new(Lease::new(self.key.clone(), token, fork::process()))
             }
         };
-        request::keep(&lease, &self.store, self.options.limits);
+        request::keep(&lease, &self.server, self.options.limits);
         self.lease.replace(Some(lease.clone()));
         Ok(lease)
     }
@@ -143,7 +145,7 @@ impl RedisLock {
         let pump = Pump::default();
         let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.ttl));
         match &refreshed {
-            Ok(true) if self.options.auto_release => request::keep(&lease, &self.store, self.options.limits),
+            Ok(true) if self.options.auto_release => request::keep(&lease, &self.server, self.options.limits),
             Ok(false) if !lease.may_live() => request::forget(&lease),
             _ => {}
         }
@@ -161,7 +163,7 @@ impl RedisLock {
         }
         let Some(lease) = self.lease() else { return Err(exceptions::error("The lease is gone")) };
         // Also with autoRelease: false, for what a fatal error leaves behind.
-        request::keep(&lease, &self.store, self.options.limits);
+        request::keep(&lease, &self.server, self.options.limits);
         let called = call::guarded(critical);
         let ending = self.end(&lease, called.is_ok());
         let key = self.key.name();
@@ -258,7 +260,13 @@ impl RedisLock {
     }
 
     fn engine<'a>(&'a self, interrupt: &'a dyn Interrupt) -> Engine<'a> {
-        Engine { store: &*self.store, clock: &SystemClock, interrupt, wake_up: &Sleeper, limits: self.options.limits }
+        Engine {
+            store: &*self.server.store,
+            clock: &SystemClock,
+            interrupt,
+            wake_up: &Sleeper,
+            limits: self.options.limits,
+        }
     }
 
     /// This process's lease: a forked child has none of its parent's.
@@ -270,7 +278,7 @@ impl RedisLock {
     /// known of it, when it was settled, is not known for ever.
     fn handle(&self) -> Option<Arc<Lease>> {
         let lease = self.lease()?;
-        if self.owner.is_none() || lease.state() != State::Settled {
+        if self.owner.is_none() || lease.state() != State::Settled || lease.is_tainted() {
             return Some(lease);
         }
         let anew = Arc::new(Lease::new(self.key.clone(), lease.token().clone(), fork::process()));

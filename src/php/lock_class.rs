@@ -132,7 +132,7 @@ fn construct(args: &mut Args) -> Result<RedisLock, Stop> {
     let name = args.string(1)?;
     let given = Given::read(args, 2)?;
     let key = args.check(1, Key::new(&given.prefix, name))?;
-    Ok(RedisLock::new(key, given.options, given.store))
+    Ok(RedisLock::new(key, given.options, given.server))
 }
 
 fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
@@ -142,7 +142,7 @@ fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     let given = Given::read(args, 3)?;
     let key = args.check(1, Key::new(&given.prefix, name))?;
     let token = restored_token(args, token)?;
-    let lock = RedisLock::restored(key, token, given.options, given.store);
+    let lock = RedisLock::restored(key, token, given.options, given.server);
     method::instantiate(value, args.called_class(), lock)
 }
 
@@ -157,7 +157,7 @@ pub fn restored_token(args: &Args, token: &[u8]) -> Result<Token, Stop> {
 /// The options that constructor and `restore` share, from the position of `ttl` on.
 struct Given {
     options: Options,
-    store: std::rc::Rc<dyn crate::lock::ports::Store>,
+    server: std::rc::Rc<servers::Server>,
     prefix: Vec<u8>,
 }
 
@@ -169,7 +169,7 @@ impl Given {
         let prefix = args.optional_string(first + 3)?;
         Ok(Self {
             options: settings::options(ttl, auto_release)?,
-            store: servers::given(args, first + 2, address)?,
+            server: servers::given(args, first + 2, address)?,
             prefix: prefix.map_or_else(settings::prefix, Into::into),
         })
     }

@@ -45,11 +45,13 @@ pub fn construct<T: RegisteredClass>(
     frame: &mut ExecuteData,
     body: fn(&mut Args) -> std::result::Result<T, Stop>,
 ) -> ConstructorResult<T> {
-    if frame.get_object::<T>().is_some() {
-        exceptions::logic(&format!("{}::__construct(): the object is constructed already", T::CLASS_NAME));
-        return ConstructorResult::ArgError;
-    }
-    match body(&mut Args::new(frame)) {
+    let object = body(&mut Args::new(frame));
+    // Looked at last: what an argument's conversion runs may have constructed the object.
+    match object {
+        Ok(_) if frame.get_object::<T>().is_some() => {
+            exceptions::logic(&format!("{}::__construct(): the object is constructed already", T::CLASS_NAME));
+            ConstructorResult::ArgError
+        }
         Ok(object) => ConstructorResult::Ok(object),
         Err(_) => ConstructorResult::ArgError,
     }

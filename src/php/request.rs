@@ -1,43 +1,34 @@
 //! The leases that are to be freed when their object goes away, or at the latest when the request ends: after a fatal
 //! error objects are destroyed only later, and those of a suspended fiber never. Nothing else frees those.
+//!
+//! No PHP code can run here, so that nothing can interrupt the wait for a silent server. It is waited for once; what
+//! else it holds is left to the end of the request, and then to its ttl.
 
-use std::{
-    cell::{Cell, RefCell},
-    panic::catch_unwind,
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{cell::RefCell, panic::catch_unwind, rc::Rc, sync::Arc};
 
-use super::{engine::is_shutting_down, interrupt::Quiet};
+use super::{interrupt::Quiet, servers::Server};
 use crate::{
-    lock::{
-        engine::Engine,
-        lease::Lease,
-        options::Limits,
-        ports::{Clock, Store},
-    },
+    lock::{engine::Engine, lease::Lease, options::Limits, ports::Clock, time::Moment},
     sys::{clock::SystemClock, fork, poll::Sleeper},
 };
 
 struct Entry {
     lease: Arc<Lease>,
-    store: Rc<dyn Store>,
+    server: Rc<Server>,
     limits: Limits,
+    /// Its object is gone, and at this moment its key is as well.
+    gone: Option<Moment>,
 }
 
 thread_local! {
     static LEASES: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
-    /// The time that releases have failed with since the request began to end: all of them together may take no
-    /// longer than one call.
-    static WASTED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// From now on the lease is to be freed.
-pub fn keep(lease: &Arc<Lease>, store: &Rc<dyn Store>, limits: Limits) {
+pub fn keep(lease: &Arc<Lease>, server: &Rc<Server>, limits: Limits) {
     LEASES.with_borrow_mut(|leases| {
         if !leases.iter().any(|entry| Arc::ptr_eq(&entry.lease, lease)) {
-            leases.push(Entry { lease: lease.clone(), store: store.clone(), limits });
+            leases.push(Entry { lease: lease.clone(), server: server.clone(), limits, gone: None });
         }
     });
 }
@@ -49,8 +40,16 @@ pub fn forget(lease: &Arc<Lease>) {
 
 /// Its object goes away.
 pub fn free(lease: &Arc<Lease>) {
-    if let Some(entry) = take(lease) {
-        free_now(&entry);
+    let Some(entry) = take(lease) else { return };
+    let now = SystemClock.now();
+    if !free_now(&entry, now.plus(entry.limits.grace())) {
+        let gone = Some(entry.lease.valid_until().max(now).plus(entry.limits.grace()));
+        let _ = LEASES.try_with(|leases| {
+            let mut leases = leases.borrow_mut();
+            // A process that never ends its request must not gather them.
+            leases.retain(|entry| entry.gone.is_none_or(|gone| gone > now));
+            leases.push(Entry { gone, ..entry });
+        });
     }
 }
 
@@ -58,7 +57,7 @@ fn take(lease: &Arc<Lease>) -> Option<Entry> {
     // At exit the thread's values may be gone.
     LEASES
         .try_with(|leases| {
-            let mut leases = leases.try_borrow_mut().ok()?;
+            let mut leases = leases.borrow_mut();
             let index = leases.iter().rposition(|entry| Arc::ptr_eq(&entry.lease, lease))?;
             Some(leases.swap_remove(index))
         })
@@ -66,33 +65,36 @@ fn take(lease: &Arc<Lease>) -> Option<Entry> {
         .flatten()
 }
 
-fn free_now(entry: &Entry) {
+/// False: the server does not answer.
+fn free_now(entry: &Entry, until: Moment) -> bool {
     if !entry.lease.may_live() || entry.lease.process() != fork::process() {
-        return;
+        return true;
+    }
+    if entry.server.is_silent(SystemClock.now()) {
+        return false;
     }
     let engine = Engine {
-        store: &*entry.store,
+        store: &*entry.server.store,
         clock: &SystemClock,
         interrupt: &Quiet,
         wake_up: &Sleeper,
         limits: entry.limits,
     };
-    let start = SystemClock.now();
-    let wasted = if is_shutting_down() { WASTED.get() } else { Duration::ZERO };
-    let until = start.plus(entry.limits.grace().saturating_sub(wasted));
-    // Nobody is left to hear of a failure: the key's ttl ends it.
-    if engine.release(&entry.lease, until).is_err() && is_shutting_down() {
-        WASTED.set(wasted + SystemClock.now().since(start));
+    let freed = engine.release(&entry.lease, until).is_ok();
+    if !freed {
+        entry.server.was_silent(SystemClock.now(), entry.limits);
     }
+    freed
 }
 
-/// The end of a request.
+/// The end of a request: all leases within the time of one call.
 pub extern "C" fn end(_type: i32, _module: i32) -> i32 {
     let _ = catch_unwind(|| {
+        let start = SystemClock.now();
         for entry in LEASES.take() {
-            free_now(&entry);
+            // Nobody is left to hear of a failure: the key's ttl ends it.
+            free_now(&entry, start.plus(entry.limits.grace()));
         }
-        WASTED.set(Duration::ZERO);
     });
     0
 }

@@ -113,7 +113,8 @@ impl Connection {
     }
 
     pub fn reply(&mut self, attempt: &Attempt) -> Result<Value, Trouble> {
-        let mut reader = Reader { stream: &mut self.stream, received: &mut self.received, attempt, trouble: None };
+        let mut reader =
+            Reader { stream: &mut self.stream, received: &mut self.received, attempt, length: 0, trouble: None };
         if let Some(value) = reader.plain_reply()? {
             return Ok(value);
         }
@@ -154,10 +155,28 @@ struct Reader<'a, 'b> {
     stream: &'a mut Stream,
     received: &'a mut Received,
     attempt: &'a Attempt<'b>,
+    length: usize,
     trouble: Option<Trouble>,
 }
 
+/// No reply to a request of ours is longer, and what is read counts in no limit of PHP's.
+const LONGEST_REPLY: usize = 64 * 1024 * 1024;
+
 impl Reader<'_, '_> {
+    /// More of a reply that has begun. One that never ends, and never pauses, is not to be waited for either.
+    fn go_on(&mut self) -> Result<(), Trouble> {
+        if self.received.unread.is_empty() && self.length > 0 {
+            self.attempt.interrupt.pump();
+            if self.attempt.left().is_zero() {
+                return Err(self.attempt.timed_out());
+            }
+        }
+        if self.length > LONGEST_REPLY {
+            return Err(Trouble::Other("the reply is too long".into()));
+        }
+        self.received.fill(self.stream, self.attempt)
+    }
+
     /// The replies of a lock that nobody contends need no parser, which would cost more than all the rest.
     fn plain_reply(&mut self) -> Result<Option<Value>, Trouble> {
         self.received.fill(self.stream, self.attempt)?;
@@ -176,7 +195,7 @@ impl Reader<'_, '_> {
 impl Read for Reader<'_, '_> {
     /// A line at a time: the parser must take no byte of the next reply into its own buffer.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Err(trouble) = self.received.fill(self.stream, self.attempt) {
+        if let Err(trouble) = self.go_on() {
             self.trouble = Some(trouble);
             return Err(io::ErrorKind::Other.into());
         }
@@ -187,6 +206,7 @@ impl Read for Reader<'_, '_> {
             *to = *from;
         }
         self.received.unread.start += count;
+        self.length += count;
         Ok(count)
     }
 }

@@ -56,21 +56,21 @@ fn introduce(connection: &mut Connection, server: &Server, attempt: &Attempt) ->
             }
             command.arg(password);
         });
-        replies.push("authentication failed");
+        replies.push("as whom the address says");
     }
     if server.database != 0 {
         connection.add(|command| {
             command.arg("SELECT").arg(server.database);
         });
-        replies.push("the database cannot be selected");
+        replies.push("with that database");
     }
     if replies.is_empty() {
         return Ok(());
     }
     connection.send(attempt)?;
-    for refused in replies {
+    for how in replies {
         if let Value::ServerError(error) = connection.reply(attempt)? {
-            return Err(Trouble::Other(format!("{refused}: {}", super::node::in_words(&error))));
+            return Err(Trouble::Other(format!("it does not let us in {how}: {}", super::node::in_words(&error))));
         }
     }
     Ok(())

@@ -118,9 +118,11 @@ impl Node {
     }
 }
 
-/// The server does not talk to us at all: what is wrong is the connection, and not the command.
+/// The server does not talk to us at all: what is wrong is the connection, and not the command. Some of these come
+/// unasked, before anything was sent, and stand where an answer is expected.
 fn is_refusal_to_talk(error: &ServerError) -> bool {
-    matches!(error.code(), "NOAUTH" | "WRONGPASS")
+    let too_many = || error.details().is_some_and(|details| details.starts_with("max number of clients"));
+    matches!(error.code(), "NOAUTH" | "WRONGPASS" | "DENIED") || too_many()
 }
 
 /// The server's error, without what it repeats of the request: that may hold a token or a password.

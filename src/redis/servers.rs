@@ -61,7 +61,10 @@ impl Servers {
             return Err(BadValue("must have no fragment: write # in a password as %23".into()));
         }
         match url.scheme() {
-            "redis" => Server::tcp(address, None, query),
+            "redis" => {
+                refuse_unknown(&query, "none")?;
+                Server::tcp(address, None)
+            }
             "rediss" => Server::tls(address, query),
             "unix" => {
                 let path = url.to_file_path().map_err(|()| BadValue("must have a path after unix://".into()))?;
@@ -80,8 +83,7 @@ impl Server {
         &self.name
     }
 
-    fn tcp(address: &str, tls: Option<TlsFiles>, query: Query) -> Result<Self, BadValue> {
-        refuse_unknown(query)?;
+    fn tcp(address: &str, tls: Option<TlsFiles>) -> Result<Self, BadValue> {
         let info =
             address.into_connection_info().map_err(|error| BadValue(format!("must be a valid address: {error}")))?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
@@ -110,9 +112,10 @@ impl Server {
             (None, None) => None,
             _ => return Err(BadValue("must have both cert and key, or neither".into())),
         };
+        refuse_unknown(&query, "cafile, cert and key")?;
         let plain = format!("redis{}", address.trim_start_matches(|c| c != ':'));
         let plain = plain.split('?').next().unwrap_or_default();
-        Self::tcp(plain, Some(TlsFiles { authorities, certificate }), query)
+        Self::tcp(plain, Some(TlsFiles { authorities, certificate }))
     }
 
     fn unix(path: PathBuf, mut query: Query) -> Result<Self, BadValue> {
@@ -121,7 +124,7 @@ impl Server {
             None => 0,
         };
         let (username, password) = (query.remove("user"), query.remove("password"));
-        refuse_unknown(query)?;
+        refuse_unknown(&query, "db, user and password")?;
         Self { name: format!("unix://{}", shown(&path)), address: Address::Unix(path), username, password, database }
             .checked()
     }
@@ -150,19 +153,21 @@ fn shown(path: &Path) -> String {
 fn unique_query(pairs: impl Iterator<Item = (String, String)>) -> Result<Query, BadValue> {
     let mut query = Query::new();
     for (name, value) in pairs {
-        if query.contains_key(&name) {
-            return Err(BadValue(format!("must have \"{name}\" only once")));
+        if query.insert(name, value).is_some() {
+            return Err(BadValue("must have each parameter only once".into()));
         }
-        query.insert(name, value);
     }
     Ok(query)
 }
 
-fn refuse_unknown(query: Query) -> Result<(), BadValue> {
-    match query.into_keys().min() {
-        Some(name) => Err(BadValue(format!("must not have \"{name}\", which means nothing here"))),
-        None => Ok(()),
+/// `known` says which there are. Those given are not repeated: they may be the rest of a password with a bare `?`.
+fn refuse_unknown(query: &Query, known: &str) -> Result<(), BadValue> {
+    if query.is_empty() {
+        return Ok(());
     }
+    Err(BadValue(format!(
+        "must have no parameters after \"?\" but {known}; write ? and & in a password as %3F and %26"
+    )))
 }
 
 impl fmt::Debug for Server {
@@ -247,6 +252,8 @@ mod tests {
             "redis://h?db=secret",
             "redis://h#secret",
             "redis://h?timeout=secret",
+            "redis://u:p?secret@h",
+            "unix:///s?password=a&secret",
             "redis://secret@h",
             "rediss://h?cert=secret",
             "rediss://h?cafile=a&cafile=secret",
