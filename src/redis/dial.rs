@@ -14,7 +14,7 @@ use socket2::{SockAddr, SockRef, TcpKeepalive, Type};
 
 use super::{
     connection::{Connection, Stream},
-    node::TlsConfig,
+    node::{self, TlsConfig},
     servers::{Address, Server},
     socket::{Attempt, Socket, Trouble},
 };
@@ -56,21 +56,23 @@ fn introduce(connection: &mut Connection, server: &Server, attempt: &Attempt) ->
             }
             command.arg(password);
         });
-        replies.push("as whom the address says");
+        replies.push("authentication failed: ");
     }
     if server.database != 0 {
         connection.add(|command| {
             command.arg("SELECT").arg(server.database);
         });
-        replies.push("with that database");
+        replies.push("the database cannot be selected: ");
     }
     if replies.is_empty() {
         return Ok(());
     }
     connection.send(attempt)?;
-    for how in replies {
+    for refused in replies {
         if let Value::ServerError(error) = connection.reply(attempt)? {
-            return Err(Trouble::Other(format!("it does not let us in {how}: {}", super::node::in_words(&error))));
+            // What the server says unasked is no answer to the request, and not the fault of what was sent.
+            let refused = if node::is_unasked(&error) { "" } else { refused };
+            return Err(Trouble::Other(format!("{refused}{}", node::in_words(&error))));
         }
     }
     Ok(())

@@ -118,11 +118,14 @@ impl Node {
     }
 }
 
-/// The server does not talk to us at all: what is wrong is the connection, and not the command. Some of these come
-/// unasked, before anything was sent, and stand where an answer is expected.
+/// The server does not talk to us at all: what is wrong is the connection, and not the command.
 fn is_refusal_to_talk(error: &ServerError) -> bool {
-    let too_many = || error.details().is_some_and(|details| details.starts_with("max number of clients"));
-    matches!(error.code(), "NOAUTH" | "WRONGPASS" | "DENIED") || too_many()
+    matches!(error.code(), "NOAUTH" | "WRONGPASS") || is_unasked(error)
+}
+
+/// What a server says to a new connection before it closes it, where an answer is expected.
+pub fn is_unasked(error: &ServerError) -> bool {
+    error.code() == "DENIED" || error.details().is_some_and(|details| details.starts_with("max number of clients"))
 }
 
 /// The server's error, without what it repeats of the request: that may hold a token or a password.
