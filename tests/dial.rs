@@ -177,6 +177,33 @@ fn what_the_server_has_against_us_is_said_without_a_password() {
 }
 
 #[test]
+fn what_the_server_says_unasked_is_no_answer_to_what_was_sent() {
+    const UNASKED: [&str; 2] = [
+        "ERR max number of clients reached",
+        "DENIED Redis is running in protected mode because protected mode is on.",
+    ];
+    let server = Scripted::serve(|listener| {
+        for words in UNASKED {
+            for requests in 0..3 {
+                let mut peer = listener.accept();
+                peer.send(format!("-{words}\r\n").as_bytes());
+                for _ in 0..requests.max(1) {
+                    peer.request();
+                }
+            }
+        }
+    });
+    let (port, host) = (server.port(), Host::default());
+    for words in UNASKED {
+        for (credentials, database) in [("", ""), (":s3cret@", ""), (":s3cret@", "/3")] {
+            let error = unreachable(vote(&format!("redis://{credentials}127.0.0.1:{port}{database}"), &host, LIMITS));
+            assert_eq!(error, format!("cannot connect to redis://127.0.0.1:{port}{database}: {words}"));
+        }
+    }
+    server.finish();
+}
+
+#[test]
 fn a_server_that_repeats_the_request_in_its_error_is_not_quoted() {
     let server = Scripted::serve(|listener| {
         let mut peer = listener.accept();

@@ -185,6 +185,19 @@ fn a_call_that_was_stopped_leaves_no_key_behind() {
 }
 
 #[test]
+fn a_call_that_was_stopped_before_it_sent_anything_sends_nothing_more() {
+    for fate in [Fate::Unreachable, Fate::Error] {
+        let scene = Scene::new();
+        let lease = scene.lease(1);
+        scene.script([fate.while_(|world| world.stopped.set(true))]);
+        let acquired = scene.engine().acquire(&lease, &one_try(&scene));
+        assert!(matches!(acquired, Err(Error::Interrupted)), "{acquired:?}");
+        assert_eq!(scene.sent(), "try", "there is nothing to free");
+        assert!(!lease.may_live());
+    }
+}
+
+#[test]
 fn a_call_that_was_stopped_and_could_not_free_the_key_keeps_the_token() {
     let scene = Scene::new();
     let lease = scene.lease(1);
@@ -192,8 +205,12 @@ fn a_call_that_was_stopped_and_could_not_free_the_key_keeps_the_token() {
     let acquired = scene.engine().acquire(&lease, &one_try(&scene));
     assert!(matches!(acquired, Err(Error::Interrupted)), "{acquired:?}");
     assert_eq!(scene.sent(), "try leave");
-    assert!(!lease.is_valid(scene.world.now()) && !lease.is_expired(scene.world.now()) && lease.may_live());
+    assert!(!lease.is_valid(scene.world.now()) && lease.may_live());
     assert_eq!(scene.holder(), Some(token(1)));
+    // Nobody was ever told that it was held, so that it cannot expire in anybody's eyes.
+    scene.world.pass(ms(40_000));
+    assert!(!lease.is_expired(scene.world.now()) && !lease.is_worth_knowing());
+    assert!(lease.is_tainted(), "what was to free it may still run");
 }
 
 #[test]

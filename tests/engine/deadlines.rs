@@ -34,7 +34,9 @@ fn longest(wait: u64, call: impl Fn(&Engine, &Scene)) -> Duration {
                 1 => Fate::ReplyLost,
                 _ => Fate::Answered,
             };
-            scene.script([fate.taking(ms(random.below(505)), ms(random.below(505)))]);
+            let connecting = if random.below(3) == 0 { random.below(1_000) } else { 0 };
+            let step = fate.taking(ms(random.below(505)), ms(random.below(505)));
+            scene.script([step.connecting(ms(connecting))]);
         }
         let start = scene.world.now();
         call(&scene.engine(), &scene);

@@ -81,6 +81,14 @@ fn a_lost_answer_is_looked_after() {
 }
 
 #[test]
+fn two_lost_answers_are_an_error() {
+    let scene = held_by_another();
+    scene.script([Fate::Answered, Fate::RequestLost, Fate::Answered, Fate::RequestLost]);
+    assert!(no_answer(evict(&scene)));
+    assert_eq!(scene.sent(), "occupant leave occupant leave");
+}
+
+#[test]
 fn a_look_whose_answer_was_lost_is_repeated_once() {
     let scene = held_by_another();
     scene.script([Fate::ReplyLost]);

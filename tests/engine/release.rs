@@ -29,6 +29,7 @@ fn a_release_costs_one_request() {
     assert_eq!(scene.sent(), "leave");
     let now = scene.world.now();
     assert!(scene.is_free() && !lease.may_live() && !lease.is_valid(now) && !lease.is_expired(now));
+    assert!(!lease.is_tainted());
 }
 
 #[test]
@@ -93,6 +94,7 @@ fn two_lost_answers_keep_the_token_until_the_answer_is_definite() {
         assert_eq!(scene.sent(), "leave leave");
         assert_eq!(lease.state(), State::Releasing);
         assert!(!lease.is_valid(scene.world.now()) && lease.may_live());
+        assert!(lease.is_tainted(), "one of them may still run, under whoever acquires with this token");
         assert!(release(&scene, &lease).unwrap(), "{first:?} {second:?}: free, and by us");
         assert_eq!(scene.sent(), "leave");
         assert!(scene.is_free() && lease.state() == State::Settled);
@@ -148,7 +150,7 @@ fn a_release_that_was_not_carried_out_changes_nothing() {
         scene.script([fate]);
         assert!(!matches!(cause(release(&scene, &lease)), Cause::NoAnswer(_)));
         assert_eq!(scene.sent(), "leave");
-        assert!(lease.is_valid(scene.world.now()), "{fate:?}");
+        assert!(lease.is_valid(scene.world.now()) && !lease.is_tainted(), "{fate:?}");
         assert!(release(&scene, &lease).unwrap());
     }
 }

@@ -157,6 +157,7 @@ pub enum Fate {
 
 pub struct Step {
     fate: Fate,
+    connecting: Duration,
     there: Duration,
     back: Duration,
     meanwhile: Option<Act>,
@@ -164,7 +165,7 @@ pub struct Step {
 
 impl From<Fate> for Step {
     fn from(fate: Fate) -> Self {
-        Self { fate, there: Duration::ZERO, back: Duration::ZERO, meanwhile: None }
+        Self { fate, connecting: Duration::ZERO, there: Duration::ZERO, back: Duration::ZERO, meanwhile: None }
     }
 }
 
@@ -177,6 +178,13 @@ impl Fate {
     /// What happens while the reply is on its way.
     pub fn while_(self, act: impl FnOnce(&World) + 'static) -> Step {
         Step { meanwhile: Some(Box::new(act)), ..self.into() }
+    }
+}
+
+impl Step {
+    /// After a connection was opened, which took so long.
+    pub fn connecting(self, connecting: Duration) -> Self {
+        Self { connecting, ..self }
     }
 }
 
@@ -202,8 +210,9 @@ impl Interpose for Line {
         if world.now() >= call.until {
             return unknown(Cause::Unreachable("too late".into()));
         }
-        let Step { fate, there, back, meanwhile } =
+        let Step { fate, connecting, there, back, meanwhile } =
             self.script.borrow_mut().pop_front().unwrap_or(Fate::Answered.into());
+        world.pass(connecting.min(call.limits.connect).min(call.until.since(world.now())));
         let deadline = world.now().plus(call.limits.command).min(call.until);
         let left = || deadline.since(world.now());
         world.pass(there.min(left()));
