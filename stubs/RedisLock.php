@@ -10,7 +10,7 @@
  * A lock on one name, held across processes and machines through Redis.
  *
  * One object is one holder: two objects with the same key exclude each other, also in one process.
- * A lock always has a ttl, so that a holder that dies frees it; nobody waits for ever.
+ * A lock always has a ttl, so that a holder that dies locks nobody out for long.
  *
  * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ the pattern: SET NX PX, compare and delete
  */
@@ -53,6 +53,7 @@ class RedisLock
      * @throws \LogicException                 This object holds the lock already.
      * @throws \RedisLock\ConnectionException  The server cannot be reached, or did not answer in time.
      * @throws \RedisLock\CommandException     The server answered with an error.
+     * @throws \RedisLock\Exception            The operating system gave no randomness for a token.
      */
     public function acquire(float $wait = 0.0): bool
     {
@@ -169,9 +170,9 @@ class RedisLock
     }
 
     /**
-     * Frees the key, whoever holds it, also another library. For operators: the holder goes on working.
+     * Ends the lease of whoever holds the key, also another library's. For operators: the holder goes on working.
      *
-     * @return bool true: someone held the key, and it is free now. false: nobody held it.
+     * @return bool true: someone held the key, and that lease is over. false: nobody held it.
      *
      * @throws \RedisLock\ConnectionException The server cannot be reached, or did not answer in time.
      * @throws \RedisLock\CommandException    The server answered with an error, such as WRONGTYPE: the key is no lock.
@@ -183,6 +184,10 @@ class RedisLock
     /**
      * A handle on a lease acquired elsewhere. Does no I/O: it is not acquired until refresh() says so, and it frees
      * nothing by itself before that. acquire() on it uses the given token. A forged or stale token is harmless.
+     *
+     * A token that the application uses again and again has a weakness: a release that did not reach the server in time
+     * may free a later lease of the same token. After a release of unknown outcome the same object refuses to acquire
+     * with it (ConnectionException); another object cannot know.
      *
      * @param string      $key         The key, as in the constructor.
      * @param string      $token       What getToken() gave, or an owner that the application names itself. Not empty.

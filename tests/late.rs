@@ -178,7 +178,7 @@ impl<'a> Play<'a> {
         let wait = ms(self.random.borrow_mut().one_of(&[0, 0, 30]));
         let poll = Poll { min: ms(2), max: ms(20) };
         let start = self.stage.now();
-        drop(engine.acquire(&lease, &Acquire { ttl: self.any_ttl(), start, wait, poll, fresh: true }));
+        drop(engine.acquire(&lease, &Acquire { ttl: self.any_ttl(), start, wait, poll, bare: true }));
     }
 
     /// While a request or a reply is on its way.

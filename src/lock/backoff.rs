@@ -1,6 +1,6 @@
 //! How often to look at a busy key when nobody tells us: seldom, and not all waiters at the same moment.
 //!
-//! "Decorrelated jitter" within the bounds: each pause is drawn between the least pause and a limit that doubles.
+//! Each pause is drawn between the least pause and a limit that doubles up to the longest one.
 
 use std::time::Duration;
 

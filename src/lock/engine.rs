@@ -50,8 +50,9 @@ pub struct Acquire {
     /// Zero: exactly one try. `Duration::MAX`: no limit.
     pub wait: Duration,
     pub poll: Poll,
-    /// The token was drawn for this acquire, so that the key cannot hold it yet.
-    pub fresh: bool,
+    /// The first look may be a bare `SET NX`: the token was drawn for this acquire, so that the key cannot hold it yet,
+    /// and who holds the key need not be told.
+    pub bare: bool,
 }
 
 impl Engine<'_> {
@@ -61,16 +62,16 @@ impl Engine<'_> {
         let give_up = start.plus(what.wait);
         let call = self.call(give_up.plus(self.limits.grace()));
         let mut waiting = None;
-        let mut fresh = what.fresh;
+        let mut bare = what.bare;
         loop {
-            let holder = match self.claim(lease, what.ttl, fresh, &call)? {
+            let holder = match self.claim(lease, what.ttl, bare, &call)? {
                 None => return Ok(Acquired::Held),
                 Some(busy) => busy.holder,
             };
             let now = self.clock.now();
-            if fresh && now < give_up {
+            if bare && now < give_up {
                 // The bare try tells nothing of the holder: a wait begins with a look that does.
-                fresh = false;
+                bare = false;
                 continue;
             }
             let waiting = waiting.get_or_insert_with(|| Waiting::new(what.poll, give_up, seed(lease, now)));
@@ -88,11 +89,11 @@ impl Engine<'_> {
     }
 
     /// One look at the key. None: it is ours.
-    fn claim(&self, lease: &Lease, ttl: Ttl, fresh: bool, call: &Call) -> Result<Option<Busy>, Error> {
+    fn claim(&self, lease: &Lease, ttl: Ttl, bare: bool, call: &Call) -> Result<Option<Busy>, Error> {
         let mut first = true;
         loop {
             let sent = self.clock.now();
-            let vote = if fresh && first {
+            let vote = if bare && first {
                 self.store.try_acquire(lease.key(), lease.token(), ttl, call)
             } else {
                 self.store.ask(lease.key(), lease.token(), ttl, call)
@@ -234,38 +235,32 @@ impl Engine<'_> {
         Ok(self.occupant(key, &self.call(self.deadline()))?.map(|occupant| occupant.holder))
     }
 
-    /// Frees the key, whoever holds it. True: someone held it. `own`: the caller's own lease, which may be that one.
+    /// Ends the lease of whoever holds the key. True: someone held it. `own`: the caller's own lease, which may be that
+    /// one.
     ///
     /// By looking first and then freeing just that holder: a bare delete that runs twice or late would free the next.
     pub fn evict(&self, key: &Key, own: Option<&Lease>) -> Result<bool, Error> {
         let call = self.call(self.deadline());
-        let mut evicted = false;
-        let mut lost_answer = false;
-        while let Some(Occupant { token, .. }) = self.occupant(key, &call)? {
-            let own = own.filter(|own| *own.token() == token);
-            let answer = self.store.leave(key, &token, &call);
-            let in_time = self.clock.now() < call.until;
-            evicted = true;
-            match answer {
+        let Some(Occupant { token, .. }) = self.occupant(key, &call)? else { return Ok(false) };
+        let own = own.filter(|own| *own.token() == token);
+        let mut first = true;
+        loop {
+            let fault = match self.store.leave(key, &token, &call) {
+                // Not theirs any more: freed meanwhile, by them or by our request whose answer was lost.
                 Freed::Freed | Freed::NotOurs => {
                     own.inspect(|own| own.settled());
-                    // Freed by another hand: the next holder is to go as well.
-                    if matches!(answer, Freed::Freed) || !in_time {
-                        return Ok(true);
-                    }
+                    return Ok(true);
                 }
-                Freed::Unknown(fault) => {
-                    own.filter(|_| fault.may_have_run()).inspect(|own| own.releasing(own.is_valid(self.clock.now())));
-                    if lost_answer || !fault.may_have_run() || !in_time {
-                        return Err(Self::error(fault));
-                    }
-                    lost_answer = true;
-                }
+                Freed::Unknown(fault) => fault,
+            };
+            if fault.may_have_run() {
+                own.inspect(|own| own.releasing(own.is_valid(self.clock.now())));
             }
+            if !first || !fault.may_have_run() || self.clock.now() >= call.until {
+                return Err(Self::error(fault));
+            }
+            first = false;
         }
-        // The key is free: so is what a request of unknown fate was to free.
-        own.filter(|own| own.state() == State::Releasing).inspect(|own| own.settled());
-        Ok(evicted)
     }
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Error> {
@@ -279,7 +274,7 @@ impl Engine<'_> {
 
     /// The end of a call that does not wait, if it starts now.
     pub fn deadline(&self) -> Moment {
-        self.clock.now().plus(self.limits.grace())
+        self.limits.deadline(self.clock.now())
     }
 
     fn call(&self, until: Moment) -> Call<'_> {

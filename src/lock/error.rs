@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ports::Fault;
+use super::ports::{Cause, Fault};
 
 /// A value that no request may be sent with. Reads on after the name of the parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +23,13 @@ pub enum Error {
     /// A signal handler forked; this is the child, and the request was its parent's.
     #[error("forked during the call")]
     Forked,
+}
+
+impl Error {
+    /// Whether the server kept silent, as far as anybody can tell: the next call may have to wait as long.
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Store(Fault { cause: Cause::NoAnswer(_) | Cause::Unreachable(_), .. }))
+    }
 }
 
 /// A duration as people read it in a message.

@@ -12,9 +12,15 @@ impl Key {
     /// Keys that this library puts beside a lock's end so. A lock of such a name could destroy another lock's queue.
     const HELPER_SUFFIXES: [&'static [u8]; 2] = [b":redis_lock:queue", b":redis_lock:fence"];
 
+    /// Far more than any name needs; beyond it copies of a key fill the memory of a process.
+    const MOST_BYTES: usize = 16 * 1024 * 1024;
+
     pub fn new(prefix: &[u8], name: &[u8]) -> Result<Self, BadValue> {
         if name.is_empty() {
             return Err(BadValue("must not be empty".into()));
+        }
+        if prefix.len() + name.len() > Self::MOST_BYTES {
+            return Err(BadValue("must be at most 16 MiB long, with its prefix".into()));
         }
         let full: Box<[u8]> = [prefix, name].concat().into();
         if let Some(suffix) = Self::HELPER_SUFFIXES.iter().find(|suffix| full.ends_with(suffix)) {
@@ -51,6 +57,7 @@ mod tests {
     #[test]
     fn no_name_and_names_of_helper_keys_are_refused() {
         assert!(Key::new(b"app:", b"").is_err());
+        assert!(Key::new(b"", &vec![b'x'; (16 << 20) + 1]).is_err() && Key::new(b"", &vec![b'x'; 16 << 20]).is_ok());
         assert!(Key::new(b"", b"a:redis_lock:queue").is_err());
         assert!(Key::new(b"", b":redis_lock:fence").is_err());
         assert!(Key::new(b"app:redis_lock", b":queue").is_err());

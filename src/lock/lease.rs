@@ -5,9 +5,12 @@
 //!   of this token whose fate is unknown: such a request may still run, late, and cut the key's life to its own ttl.
 //! - A token whose release may be under way is never believed again: the release may still run, late.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 use super::{keys::Key, time::Moment, token::Token, ttl::Ttl};
@@ -45,6 +48,8 @@ pub struct Lease {
     valid_until: AtomicU64,
     /// Milliseconds: the least ttl of the requests whose fate is unknown.
     least_unknown_ttl: AtomicU64,
+    /// Milliseconds: the greatest ttl that was asked for.
+    greatest_ttl: AtomicU64,
     tainted: AtomicBool,
 }
 
@@ -59,6 +64,7 @@ impl Lease {
             state: AtomicU8::new(State::Unsure as u8),
             valid_until: AtomicU64::new(Self::NEVER_VALID.as_nanos()),
             least_unknown_ttl: AtomicU64::new(u64::MAX),
+            greatest_ttl: AtomicU64::new(0),
             tainted: AtomicBool::new(false),
         }
     }
@@ -112,6 +118,11 @@ impl Lease {
         }
     }
 
+    /// When its key is gone by itself, if nothing more is asked for.
+    pub fn gone_by(&self, now: Moment) -> Moment {
+        now.plus(Duration::from_millis(self.greatest_ttl.load(SeqCst)))
+    }
+
     /// Whether a request of this token may still run, late.
     pub fn has_unknowns(&self) -> bool {
         self.least_unknown_ttl.load(SeqCst) != u64::MAX
@@ -119,6 +130,7 @@ impl Lease {
 
     /// A request that was sent at `sent` was granted.
     pub fn granted(&self, sent: Moment, ttl: Ttl) {
+        self.greatest_ttl.fetch_max(ttl.as_millis(), SeqCst);
         self.valid_until.store(self.validity(sent, ttl).as_nanos(), SeqCst);
         self.state.store(State::Held as u8, SeqCst);
     }
@@ -140,6 +152,7 @@ impl Lease {
 
     /// A request that was sent at `sent` may have run, or may yet run.
     pub fn unknown(&self, sent: Moment, ttl: Ttl) {
+        self.greatest_ttl.fetch_max(ttl.as_millis(), SeqCst);
         self.least_unknown_ttl.fetch_min(ttl.as_millis(), SeqCst);
         self.valid_until.fetch_min(self.validity(sent, ttl).as_nanos(), SeqCst);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{error::BadValue, ttl::Ttl};
+use super::{error::BadValue, time::Moment, ttl::Ttl};
 
 /// Of one lock.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,11 @@ impl Limits {
     /// What a call may take beyond its wait: at most two requests, and one new connection between them.
     pub fn grace(&self) -> Duration {
         self.connect.saturating_add(self.command.saturating_mul(2))
+    }
+
+    /// The end of a call that does not wait, if it starts at `start`.
+    pub fn deadline(&self, start: Moment) -> Moment {
+        start.plus(self.grace())
     }
 }
 

@@ -11,8 +11,9 @@ use ext_php_rs::{
 };
 
 use super::{
-    engine, exceptions,
+    exceptions,
     method::{Stop, c_string},
+    zend,
 };
 use crate::lock::{error::BadValue, ttl};
 
@@ -61,7 +62,7 @@ impl<'a> Args<'a> {
     /// The class that a static method was called on.
     pub fn called_class(&mut self) -> *mut ext_php_rs::ffi::zend_class_entry {
         // SAFETY: the frame that runs.
-        unsafe { engine::zend_get_called_scope(self.frame) }
+        unsafe { zend::zend_get_called_scope(self.frame) }
     }
 
     pub fn string(&mut self, position: u32) -> Result<&'a [u8], Stop> {
@@ -117,7 +118,7 @@ impl<'a> Args<'a> {
             return Ok(value);
         }
         // SAFETY: throws, and frees `error`.
-        unsafe { engine::zend_wrong_callback_error(position, error) };
+        unsafe { zend::zend_wrong_callback_error(position, error) };
         Err(Stop::Thrown)
     }
 
@@ -125,7 +126,7 @@ impl<'a> Args<'a> {
     pub fn check<T>(&self, position: u32, checked: Result<T, BadValue>) -> Result<T, Stop> {
         checked.map_err(|BadValue(message)| {
             // SAFETY: throws; the format takes one string.
-            unsafe { engine::zend_argument_value_error(position, c"%s".as_ptr(), c_string(&message).as_ptr()) };
+            unsafe { zend::zend_argument_value_error(position, c"%s".as_ptr(), c_string(&message).as_ptr()) };
             Stop::Thrown
         })
     }
@@ -148,7 +149,7 @@ impl<'a> Args<'a> {
         if !value.is_string() {
             let mut converted: *mut zend_string = null_mut();
             // SAFETY: converts in place; the frame goes on to own the string.
-            if !unsafe { engine::zend_parse_arg_str_slow(value, &mut converted, position) } {
+            if !unsafe { zend::zend_parse_arg_str_slow(value, &mut converted, position) } {
                 return Err(self.type_error(position, value, expected));
             }
         }
@@ -162,7 +163,7 @@ impl<'a> Args<'a> {
         }
         let mut float = 0.0;
         // SAFETY: both are valid.
-        if unsafe { engine::zend_parse_arg_double_slow(value, &mut float, position) } {
+        if unsafe { zend::zend_parse_arg_double_slow(value, &mut float, position) } {
             return Ok(float);
         }
         Err(self.type_error(position, value, expected))
@@ -187,7 +188,7 @@ impl<'a> Args<'a> {
         }
         let mut bool = false;
         // SAFETY: both are valid.
-        if unsafe { engine::zend_parse_arg_bool_slow(value, &mut bool, position) } {
+        if unsafe { zend::zend_parse_arg_bool_slow(value, &mut bool, position) } {
             return Ok(bool);
         }
         Err(self.type_error(position, value, expected))
@@ -197,10 +198,10 @@ impl<'a> Args<'a> {
         // SAFETY: a static string; the format takes one string. Nothing is thrown where an exception is pending.
         unsafe {
             #[cfg(php83)]
-            let name = engine::zend_zval_value_name(value);
+            let name = zend::zend_zval_value_name(value);
             #[cfg(not(php83))]
-            let name = engine::zend_zval_type_name(value);
-            engine::zend_argument_type_error(position, expected.as_ptr(), name);
+            let name = zend::zend_zval_type_name(value);
+            zend::zend_argument_type_error(position, expected.as_ptr(), name);
         }
         Stop::Thrown
     }

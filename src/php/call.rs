@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use ext_php_rs::{ffi::_call_user_function_impl, types::Zval, zend::try_catch};
 
-use super::{engine, method::Stop};
+use super::{method::Stop, zend};
 
 /// What it returned; or that it threw (or called `exit`, which is thrown inside the engine); or that the engine
 /// bailed out of it, on a fatal error or a limit. A bailout passes over the frames in between, of which none is ours.
@@ -28,7 +28,7 @@ pub fn guarded(callable: &mut Zval) -> Result<Zval, Stop> {
         std::mem::forget(value);
         return Err(Stop::Bailout);
     }
-    if engine::has_exception() { Err(Stop::Thrown) } else { Ok(dereferenced(value)) }
+    if zend::has_exception() { Err(Stop::Thrown) } else { Ok(dereferenced(value)) }
 }
 
 fn dereferenced(value: Zval) -> Zval {
@@ -38,6 +38,6 @@ fn dereferenced(value: Zval) -> Zval {
 /// Its body would run after the release.
 pub fn is_generator(value: &Zval) -> bool {
     // SAFETY: a class of the engine's, which lives as long as it.
-    let generator = unsafe { engine::zend_ce_generator.as_ref() };
+    let generator = unsafe { zend::zend_ce_generator.as_ref() };
     value.object().zip(generator).is_some_and(|(object, class)| object.instance_of(class))
 }

@@ -20,8 +20,8 @@ use ext_php_rs::{
 };
 
 use super::{
-    engine,
     method::{self, Stop, c_string},
+    zend,
 };
 use crate::lock::{
     error::{Error, seconds},
@@ -41,7 +41,7 @@ static LOCK_LOST: Class = Class::new(std::ptr::null_mut());
 pub fn register() -> Result<()> {
     // The class table that `ClassEntry::try_find` searches does not exist yet.
     // SAFETY: a class of the engine's, set before any module of ours starts.
-    let runtime: fn() -> &'static ClassEntry = || entry(unsafe { engine::spl_ce_RuntimeException });
+    let runtime: fn() -> &'static ClassEntry = || entry(unsafe { zend::spl_ce_RuntimeException });
     child("RedisLock\\Exception", runtime).registration(|class, args| keep(&BASE, class, args)).register()?;
     let base: fn() -> &'static ClassEntry = || entry(BASE.load(SeqCst));
     child("RedisLock\\ConnectionException", base)
@@ -152,14 +152,14 @@ pub fn lost(key: &[u8], mut result: Zval) -> Stop {
     // SAFETY: as in `throw`; the object is new, and the engine copies the value.
     unsafe {
         let object = zend_throw_exception(class, c_string(&message).as_ptr(), 0);
-        engine::zend_update_property(class, object, RESULT.as_ptr(), RESULT.count_bytes(), &mut result);
+        zend::zend_update_property(class, object, RESULT.as_ptr(), RESULT.count_bytes(), &mut result);
     }
     Stop::Thrown
 }
 
 pub fn logic(message: &str) -> Stop {
     // SAFETY: as in `throw`.
-    unsafe { zend_throw_exception(engine::spl_ce_LogicException, c_string(message).as_ptr(), 0) };
+    unsafe { zend_throw_exception(zend::spl_ce_LogicException, c_string(message).as_ptr(), 0) };
     Stop::Thrown
 }
 
@@ -171,15 +171,15 @@ pub fn error(message: &str) -> Stop {
 
 pub fn value(message: &str) -> Stop {
     // SAFETY: the format takes one string.
-    unsafe { engine::zend_value_error(c"%s".as_ptr(), c_string(message).as_ptr()) };
+    unsafe { zend::zend_value_error(c"%s".as_ptr(), c_string(message).as_ptr()) };
     Stop::Thrown
 }
 
 /// Warns. A user's error handler may run: it may throw, where nothing is pending, exit, and fail.
 pub fn warn(message: &str) -> std::result::Result<(), Stop> {
-    let pending = engine::suspend_exception();
+    let pending = zend::suspend_exception();
     let message = message.replace('\0', "\\0");
-    let warned = if engine::is_exit(pending) {
+    let warned = if zend::is_exit(pending) {
         // The script is over; no code of it may run.
         Ok(())
     } else {
@@ -190,9 +190,9 @@ pub fn warn(message: &str) -> std::result::Result<(), Stop> {
         return Err(Stop::Bailout);
     }
     if !pending.is_null() {
-        engine::resume_exception(pending);
+        zend::resume_exception(pending);
     }
-    if engine::has_exception() { Err(Stop::Thrown) } else { Ok(()) }
+    if zend::has_exception() { Err(Stop::Thrown) } else { Ok(()) }
 }
 
 fn in_words(holder: &Holder) -> String {

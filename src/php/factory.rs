@@ -16,13 +16,13 @@ use super::{
     lock::RedisLock,
     lock_class::{restored_token, ttl},
     method::{self, Class, PUBLIC, Stop, handler, optional, required, with_args},
-    servers::{self, Server},
     settings,
+    stores::{self, SharedStore},
 };
 use crate::lock::{keys::Key, options::Options};
 
 pub struct RedisLockFactory {
-    server: Rc<Server>,
+    store: Rc<SharedStore>,
     prefix: Vec<u8>,
     options: Options,
 }
@@ -96,7 +96,7 @@ fn construct(args: &mut Args) -> Result<RedisLockFactory, Stop> {
     let ttl = ttl(args, 3)?;
     let auto_release = args.bool(4, true)?;
     Ok(RedisLockFactory {
-        server: servers::given(args, 1, address)?,
+        store: stores::given(args, 1, address)?,
         prefix: prefix.map_or_else(settings::prefix, Into::into),
         options: settings::options(ttl, auto_release)?,
     })
@@ -108,7 +108,7 @@ fn create_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     let factory = args.this::<RedisLockFactory>()?;
     let options = factory.overridden(args, 2)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
-    give(value, RedisLock::new(key, options, factory.server.clone()))
+    give(value, RedisLock::new(key, options, factory.store.clone()))
 }
 
 fn restore_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
@@ -119,7 +119,7 @@ fn restore_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     let options = factory.overridden(args, 3)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
     let token = restored_token(args, token)?;
-    give(value, RedisLock::restored(key, token, options, factory.server.clone()))
+    give(value, RedisLock::restored(key, token, options, factory.store.clone()))
 }
 
 fn give(value: &mut Zval, lock: RedisLock) -> Result<(), Stop> {

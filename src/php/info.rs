@@ -8,7 +8,7 @@ use ext_php_rs::{
     zend::ModuleEntry,
 };
 
-use super::{engine, method::c_string, settings};
+use super::{method::c_string, settings, zend};
 use crate::redis::servers::Servers;
 
 /// # Safety
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn show(module: *mut ModuleEntry) {
     info_table_row!("TLS (rediss://)", if cfg!(feature = "tls") { "yes" } else { "no" });
     info_table_end!();
     // SAFETY: the entry is the engine's.
-    unsafe { engine::display_ini_entries(module.cast()) };
+    unsafe { zend::display_ini_entries(module.cast()) };
 }
 
 /// Shows the address without user and password.

@@ -6,7 +6,7 @@ use std::{cell::Cell, panic::AssertUnwindSafe};
 
 use ext_php_rs::zend::try_catch;
 
-use super::{engine, method::Stop};
+use super::{method::Stop, zend};
 use crate::{lock::ports::Interrupt, sys::fork};
 
 /// For calls from PHP code.
@@ -24,19 +24,19 @@ impl Pump {
 
 impl Interrupt for Pump {
     fn pump(&self) {
-        if self.stopped() || !engine::take_interrupt() {
+        if self.stopped() || !zend::take_interrupt() {
             return;
         }
         let ran = try_catch(AssertUnwindSafe(|| {
-            if engine::has_timed_out() {
+            if zend::has_timed_out() {
                 // SAFETY: raises the fatal error of the time limit, which leaves by bailing out to `try_catch`.
-                unsafe { engine::zend_timeout() };
+                unsafe { zend::zend_timeout() };
             }
-            engine::run_interrupts();
+            zend::run_interrupts();
         }));
         if ran.is_err() {
             self.stop.set(Some(Stop::Bailout));
-        } else if engine::has_exception() {
+        } else if zend::has_exception() {
             self.stop.set(Some(Stop::Thrown));
         }
     }

@@ -12,7 +12,8 @@ use super::{
     interrupt::{Pump, Quiet},
     method::Stop,
     request,
-    servers::Server,
+    stores::SharedStore,
+    zend,
 };
 use crate::{
     lock::{
@@ -33,7 +34,7 @@ use ext_php_rs::types::Zval;
 pub struct RedisLock {
     key: Arc<Key>,
     options: Options,
-    server: Rc<Server>,
+    store: Rc<SharedStore>,
     /// The token to acquire with. None: a new one each time.
     owner: Option<Token>,
     lease: RefCell<Option<Arc<Lease>>>,
@@ -42,14 +43,14 @@ pub struct RedisLock {
 }
 
 impl RedisLock {
-    pub fn new(key: Key, options: Options, server: Rc<Server>) -> Self {
+    pub fn new(key: Key, options: Options, store: Rc<SharedStore>) -> Self {
         let (lease, in_use) = (RefCell::new(None), Cell::new(false));
-        Self { key: Arc::new(key), options, server, owner: None, lease, in_use }
+        Self { key: Arc::new(key), options, store, owner: None, lease, in_use }
     }
 
     /// A handle on a lease of which nothing is known but its token.
-    pub fn restored(key: Key, token: Token, options: Options, server: Rc<Server>) -> Self {
-        let mut lock = Self::new(key, options, server);
+    pub fn restored(key: Key, token: Token, options: Options, store: Rc<SharedStore>) -> Self {
+        let mut lock = Self::new(key, options, store);
         lock.owner = Some(token.clone());
         lock.lease.replace(Some(Arc::new(Lease::new(lock.key.clone(), token, fork::process()))));
         lock
@@ -57,10 +58,11 @@ impl RedisLock {
 
     /// False: someone else holds the key.
     pub fn acquire(&self, wait: Duration) -> Result<bool, Stop> {
-        Ok(matches!(self.take("acquire", wait)?, Acquired::Held))
+        Ok(matches!(self.take("acquire", wait, true)?, Acquired::Held))
     }
 
-    fn take(&self, method: &str, wait: Duration) -> Result<Acquired, Stop> {
+    /// `bare`: the first try may be one that does not tell who holds the key.
+    fn take(&self, method: &str, wait: Duration, bare: bool) -> Result<Acquired, Stop> {
         let _use = self.begin(method)?;
         let pump = Pump::default();
         let engine = self.engine(&pump);
@@ -72,18 +74,30 @@ impl RedisLock {
         self.free_remains(&engine, start, &pump)?;
         loop {
             let lease = self.next_lease()?;
-            let what =
-                Acquire { ttl: self.options.ttl, start, wait, poll: self.options.poll, fresh: self.owner.is_none() };
+            let what = Acquire {
+                ttl: self.options.ttl,
+                start,
+                wait,
+                poll: self.options.poll,
+                bare: bare && self.owner.is_none(),
+            };
             let acquired = engine.acquire(&lease, &what);
             let kept = matches!(acquired, Ok(Acquired::Held)) && !self.options.auto_release;
             if kept || !lease.may_live() {
                 request::forget(&lease);
             }
             match acquired {
-                Ok(acquired) => return Ok(acquired),
+                Ok(acquired) => {
+                    request::catch_up(&self.store);
+                    return Ok(acquired);
+                }
                 // A handler forked, and this is the child: it waits on its own account.
                 Err(Error::Forked) => pump.stop()?,
                 Err(error) => {
+                    if lease.may_live() {
+                        // Its object is not to wait for the same server again.
+                        self.store.was_silent(SystemClock.now(), self.options.limits);
+                    }
                     pump.stop()?;
                     return Err(exceptions::lock(error));
                 }
@@ -118,7 +132,7 @@ impl RedisLock {
                 Arc::new(Lease::new(self.key.clone(), token, fork::process()))
             }
         };
-        request::keep(&lease, &self.server, self.options.limits);
+        request::keep(&lease, &self.store, self.options.limits);
         self.lease.replace(Some(lease.clone()));
         Ok(lease)
     }
@@ -132,11 +146,10 @@ impl RedisLock {
         if !lease.may_live() {
             request::forget(&lease);
         }
-        pump.stop()?;
-        match released {
-            Err(Error::Forked) => Ok(false),
-            released => released.map_err(exceptions::lock),
+        if released.is_ok() {
+            request::catch_up(&self.store);
         }
+        finish(&pump, released, false)
     }
 
     pub fn refresh(&self, ttl: Option<Ttl>) -> Result<bool, Stop> {
@@ -145,27 +158,23 @@ impl RedisLock {
         let pump = Pump::default();
         let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.ttl));
         match &refreshed {
-            Ok(true) if self.options.auto_release => request::keep(&lease, &self.server, self.options.limits),
+            Ok(true) if self.options.auto_release => request::keep(&lease, &self.store, self.options.limits),
             Ok(false) if !lease.may_live() => request::forget(&lease),
             _ => {}
         }
-        pump.stop()?;
-        match refreshed {
-            Err(Error::Forked) => Ok(false),
-            refreshed => refreshed.map_err(exceptions::lock),
-        }
+        finish(&pump, refreshed, false)
     }
 
     /// Calls `critical` while the lock is held.
     pub fn synchronized(&self, critical: &mut Zval, wait: Duration) -> Result<Zval, Stop> {
-        if let Acquired::Busy { holder, waited } = self.take("synchronized", wait)? {
+        if let Acquired::Busy { holder, waited } = self.take("synchronized", wait, !wait.is_zero())? {
             return Err(exceptions::timeout(self.key.name(), holder.as_ref(), waited));
         }
         let Some(lease) = self.lease() else { return Err(exceptions::error("The lease is gone")) };
         // Also with autoRelease: false, for what a fatal error leaves behind.
-        request::keep(&lease, &self.server, self.options.limits);
+        request::keep(&lease, &self.store, self.options.limits);
         let called = call::guarded(critical);
-        let ending = self.end(&lease, called.is_ok());
+        let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop));
         let key = self.key.name();
         let result = match (called, ending) {
             (Err(Stop::Bailout), _) => Err(Stop::Bailout),
@@ -189,30 +198,36 @@ impl RedisLock {
         }
     }
 
-    /// Frees the lock at the end of `synchronized`. `returned`: no exception is pending, so that handlers may run.
-    fn end(&self, lease: &Arc<Lease>, returned: bool) -> Ending {
+    /// Frees the lock at the end of `synchronized`.
+    fn end(&self, lease: &Arc<Lease>, called: Result<(), Stop>) -> Ending {
         if lease.process() != fork::process() {
             return Ending::Over;
         }
         let was_lost = lease.is_expired(SystemClock.now());
         // The callable may have released it, and even acquired it anew on this object.
         let current = self.lease().unwrap_or_else(|| lease.clone());
+        // The engine takes signals off its queue, but calls no handler, while an exception is pending.
+        let exception = zend::suspend_exception();
         let pump = Pump::default();
-        let interrupt: &dyn Interrupt = if returned { &pump } else { &Quiet };
+        let nothing_may_run = called == Err(Stop::Bailout) || zend::is_exit(exception);
+        let interrupt: &dyn Interrupt = if nothing_may_run { &Quiet } else { &pump };
         let engine = self.engine(interrupt);
         let released = if current.may_live() { engine.release(&current, engine.deadline()) } else { Ok(true) };
         if !current.may_live() || !self.options.auto_release {
             request::forget(&current);
         }
         request::forget(lease);
-        if let Err(stop) = pump.stop() {
-            return Ending::Stopped(stop);
+        if !exception.is_null() && pump.stop() != Err(Stop::Bailout) {
+            zend::resume_exception(exception);
         }
-        match released {
-            _ if was_lost => Ending::Lost,
-            Ok(true) | Err(Error::Forked) => Ending::Over,
-            Ok(false) => Ending::Lost,
-            Err(error) => Ending::Unknown(error),
+        match (pump.stop(), released) {
+            (Err(stop), _) => Ending::Stopped(stop),
+            // It held the key to the end.
+            (Ok(()), Ok(true)) if lease.state() == State::Settled => Ending::Over,
+            (Ok(()), Ok(_)) => Ending::Lost,
+            (Ok(()), Err(Error::Forked)) => Ending::Over,
+            (Ok(()), Err(_)) if was_lost => Ending::Lost,
+            (Ok(()), Err(error)) => Ending::Unknown(error),
         }
     }
 
@@ -243,25 +258,29 @@ impl RedisLock {
 
     pub fn holder(&self) -> Result<Option<Holder>, Stop> {
         let pump = Pump::default();
-        let holder = self.engine(&pump).holder(&self.key);
-        pump.stop()?;
-        holder.map_err(exceptions::lock)
+        loop {
+            match self.engine(&pump).holder(&self.key) {
+                // A handler forked, and this is the child: it asks on its own account.
+                Err(Error::Forked) => pump.stop()?,
+                holder => return finish(&pump, holder, None),
+            }
+        }
     }
 
     pub fn force_release(&self) -> Result<bool, Stop> {
+        let _use = self.begin("forceRelease")?;
         let pump = Pump::default();
         let own = self.lease();
         let evicted = self.engine(&pump).evict(&self.key, own.as_deref());
         if let Some(own) = own.filter(|own| !own.may_live()) {
             request::forget(&own);
         }
-        pump.stop()?;
-        evicted.map_err(exceptions::lock)
+        finish(&pump, evicted, false)
     }
 
     fn engine<'a>(&'a self, interrupt: &'a dyn Interrupt) -> Engine<'a> {
         Engine {
-            store: &*self.server.store,
+            store: &*self.store.store,
             clock: &SystemClock,
             interrupt,
             wake_up: &Sleeper,
@@ -293,6 +312,16 @@ impl RedisLock {
             )));
         }
         Ok(InUse(&self.in_use))
+    }
+}
+
+/// The value of a call, unless something else is to come of it. `of_the_parent`: its value in a child that a handler
+/// forked meanwhile, to which the parent's lease is none.
+fn finish<T>(pump: &Pump, result: Result<T, Error>, of_the_parent: T) -> Result<T, Stop> {
+    pump.stop()?;
+    match result {
+        Err(Error::Forked) => Ok(of_the_parent),
+        result => result.map_err(exceptions::lock),
     }
 }
 

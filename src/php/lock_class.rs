@@ -16,7 +16,7 @@ use super::{
     exceptions,
     lock::RedisLock,
     method::{self, Class, PUBLIC, PUBLIC_STATIC, Stop, handler, optional, required, with_args},
-    servers, settings,
+    settings, stores,
 };
 use crate::lock::{
     error::BadValue,
@@ -132,7 +132,7 @@ fn construct(args: &mut Args) -> Result<RedisLock, Stop> {
     let name = args.string(1)?;
     let given = Given::read(args, 2)?;
     let key = args.check(1, Key::new(&given.prefix, name))?;
-    Ok(RedisLock::new(key, given.options, given.server))
+    Ok(RedisLock::new(key, given.options, given.store))
 }
 
 fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
@@ -142,7 +142,7 @@ fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     let given = Given::read(args, 3)?;
     let key = args.check(1, Key::new(&given.prefix, name))?;
     let token = restored_token(args, token)?;
-    let lock = RedisLock::restored(key, token, given.options, given.server);
+    let lock = RedisLock::restored(key, token, given.options, given.store);
     method::instantiate(value, args.called_class(), lock)
 }
 
@@ -157,7 +157,7 @@ pub fn restored_token(args: &Args, token: &[u8]) -> Result<Token, Stop> {
 /// The options that constructor and `restore` share, from the position of `ttl` on.
 struct Given {
     options: Options,
-    server: std::rc::Rc<servers::Server>,
+    store: std::rc::Rc<stores::SharedStore>,
     prefix: Vec<u8>,
 }
 
@@ -169,7 +169,7 @@ impl Given {
         let prefix = args.optional_string(first + 3)?;
         Ok(Self {
             options: settings::options(ttl, auto_release)?,
-            server: servers::given(args, first + 2, address)?,
+            store: stores::given(args, first + 2, address)?,
             prefix: prefix.map_or_else(settings::prefix, Into::into),
         })
     }

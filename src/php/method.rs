@@ -16,7 +16,7 @@ use ext_php_rs::{
     zend::{ClassEntry, ExecuteData, bailout, run_handler},
 };
 
-use super::{args::Args, engine, exceptions};
+use super::{args::Args, exceptions, zend};
 
 /// Why a method ends without a value. By then it has cleaned up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ pub fn instantiate<T: RegisteredClass>(
     payload: T,
 ) -> std::result::Result<(), Stop> {
     // SAFETY: makes the object with our own handler, or throws where the class is abstract.
-    if unsafe { engine::object_init_ex(object, class) } != 0 {
+    if unsafe { zend::object_init_ex(object, class) } != 0 {
         return Err(Stop::Thrown);
     }
     if let Some(std) = object.object_mut() {

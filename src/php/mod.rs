@@ -2,7 +2,6 @@
 
 mod args;
 mod call;
-mod engine;
 mod exceptions;
 mod factory;
 mod info;
@@ -11,19 +10,30 @@ mod lock;
 mod lock_class;
 mod method;
 mod request;
-mod servers;
 mod settings;
+mod stores;
+mod zend;
+
+use ext_php_rs::{builders::ModuleBuilder, php_module};
 
 use factory::RedisLockFactory;
-pub use info::show as info;
 use lock::RedisLock;
-pub use request::end as request_end;
+
+#[php_module]
+#[php(startup = start)]
+pub fn get_module(module: ModuleBuilder) -> ModuleBuilder {
+    module.info_function(info::show).request_shutdown_function(request::end)
+}
 
 /// Module start: settings and classes. It may run more than once in a process, and before the process forks: nothing
 /// is connected and no thread is started here.
-pub fn start(module: i32) -> ext_php_rs::error::Result<()> {
-    settings::register(module);
-    exceptions::register()?;
-    method::register::<RedisLock>()?;
-    method::register::<RedisLockFactory>()
+extern "C" fn start(_type: i32, module: i32) -> i32 {
+    let started = std::panic::catch_unwind(|| {
+        settings::register(module);
+        exceptions::register()?;
+        method::register::<RedisLock>()?;
+        method::register::<RedisLockFactory>()
+    });
+    // Anything but 0 makes PHP refuse the module, which it reports itself.
+    i32::from(!matches!(started, Ok(Ok(()))))
 }

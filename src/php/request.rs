@@ -2,11 +2,16 @@
 //! error objects are destroyed only later, and those of a suspended fiber never. Nothing else frees those.
 //!
 //! No PHP code can run here, so that nothing can interrupt the wait for a silent server. It is waited for once; what
-//! else it holds is left to the end of the request, and then to its ttl.
+//! else it holds is freed when it answers again, or at the end of the request, or else by its ttl.
 
-use std::{cell::RefCell, panic::catch_unwind, rc::Rc, sync::Arc};
+use std::{
+    cell::RefCell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::Arc,
+};
 
-use super::{interrupt::Quiet, servers::Server};
+use super::{interrupt::Quiet, stores::SharedStore};
 use crate::{
     lock::{engine::Engine, lease::Lease, options::Limits, ports::Clock, time::Moment},
     sys::{clock::SystemClock, fork, poll::Sleeper},
@@ -14,7 +19,7 @@ use crate::{
 
 struct Entry {
     lease: Arc<Lease>,
-    server: Rc<Server>,
+    store: Rc<SharedStore>,
     limits: Limits,
     /// Its object is gone, and at this moment its key is as well.
     gone: Option<Moment>,
@@ -25,10 +30,10 @@ thread_local! {
 }
 
 /// From now on the lease is to be freed.
-pub fn keep(lease: &Arc<Lease>, server: &Rc<Server>, limits: Limits) {
+pub fn keep(lease: &Arc<Lease>, store: &Rc<SharedStore>, limits: Limits) {
     LEASES.with_borrow_mut(|leases| {
-        if !leases.iter().any(|entry| Arc::ptr_eq(&entry.lease, lease)) {
-            leases.push(Entry { lease: lease.clone(), server: server.clone(), limits, gone: None });
+        if !leases.iter().rev().any(|entry| Arc::ptr_eq(&entry.lease, lease)) {
+            leases.push(Entry { lease: lease.clone(), store: store.clone(), limits, gone: None });
         }
     });
 }
@@ -42,14 +47,27 @@ pub fn forget(lease: &Arc<Lease>) {
 pub fn free(lease: &Arc<Lease>) {
     let Some(entry) = take(lease) else { return };
     let now = SystemClock.now();
-    if !free_now(&entry, now.plus(entry.limits.grace())) {
-        let gone = Some(entry.lease.valid_until().max(now).plus(entry.limits.grace()));
+    if !free_now(&entry, entry.limits.deadline(now)) {
+        let gone = Some(entry.lease.gone_by(SystemClock.now()));
         let _ = LEASES.try_with(|leases| {
             let mut leases = leases.borrow_mut();
             // A process that never ends its request must not gather them.
             leases.retain(|entry| entry.gone.is_none_or(|gone| gone > now));
             leases.push(Entry { gone, ..entry });
         });
+    }
+}
+
+/// A server has answered. If it had been silent, what it still holds of objects that are gone is freed.
+pub fn catch_up(store: &Rc<SharedStore>) {
+    if !store.answers() {
+        return;
+    }
+    let left: Vec<Entry> = LEASES.with_borrow_mut(|leases| {
+        leases.extract_if(.., |entry| entry.gone.is_some() && Rc::ptr_eq(&entry.store, store)).collect()
+    });
+    for entry in left {
+        free_now(&entry, entry.limits.deadline(SystemClock.now()));
     }
 }
 
@@ -65,36 +83,38 @@ fn take(lease: &Arc<Lease>) -> Option<Entry> {
         .flatten()
 }
 
-/// False: the server does not answer.
+/// False: it is not known to be free, for the server does not answer.
 fn free_now(entry: &Entry, until: Moment) -> bool {
     if !entry.lease.may_live() || entry.lease.process() != fork::process() {
         return true;
     }
-    if entry.server.is_silent(SystemClock.now()) {
+    if entry.store.is_silent(SystemClock.now()) {
         return false;
     }
     let engine = Engine {
-        store: &*entry.server.store,
+        store: &*entry.store.store,
         clock: &SystemClock,
         interrupt: &Quiet,
         wake_up: &Sleeper,
         limits: entry.limits,
     };
-    let freed = engine.release(&entry.lease, until).is_ok();
-    if !freed {
-        entry.server.was_silent(SystemClock.now(), entry.limits);
+    match engine.release(&entry.lease, until) {
+        Ok(_) => true,
+        Err(error) => {
+            if error.is_silence() {
+                entry.store.was_silent(SystemClock.now(), entry.limits);
+            }
+            false
+        }
     }
-    freed
 }
 
 /// The end of a request: all leases within the time of one call.
 pub extern "C" fn end(_type: i32, _module: i32) -> i32 {
-    let _ = catch_unwind(|| {
-        let start = SystemClock.now();
-        for entry in LEASES.take() {
-            // Nobody is left to hear of a failure: the key's ttl ends it.
-            free_now(&entry, start.plus(entry.limits.grace()));
-        }
-    });
+    let start = SystemClock.now();
+    for entry in LEASES.take() {
+        // Nobody is left to hear of a failure: the key's ttl ends it. A panic ends no other lease's turn.
+        let _ = catch_unwind(AssertUnwindSafe(|| free_now(&entry, entry.limits.deadline(start))));
+    }
     0
 }

@@ -11,7 +11,7 @@ use ext_php_rs::{
     zend::{IniEntryDef, IniEntryDefs},
 };
 
-use super::{engine, exceptions, method::Stop};
+use super::{exceptions, method::Stop};
 use crate::lock::{
     error::BadValue,
     options::{Limits, Options, Poll, positive_duration},
@@ -120,16 +120,8 @@ fn poll() -> Result<Poll, Stop> {
 }
 
 fn checked<T>(name: &'static CStr, check: impl FnOnce(f64) -> Result<T, BadValue>) -> Result<T, Stop> {
-    check(number(name)).map_err(|bad| refuse(name, &bad))
-}
-
-/// As PHP reads a number: what is none is 0, which no check of ours lets pass, but for the wait, where it is "one try".
-fn number(name: &'static CStr) -> f64 {
-    match text(name).trim() {
-        "INF" | "inf" => f64::INFINITY,
-        // SAFETY: the name is registered and valid for its length.
-        _ => unsafe { engine::zend_ini_double(name.as_ptr(), name.count_bytes(), 0) },
-    }
+    let number = text(name).trim().parse().map_err(|_| BadValue("must be a number of seconds".into()));
+    number.and_then(check).map_err(|bad| refuse(name, &bad))
 }
 
 /// The reader of php.ini has made 1 of `on`, `yes` and `true`, and nothing of their contraries; `ini_set` has not.

@@ -1,7 +1,6 @@
 //! Opening a connection within one deadline: name resolution, connect, TLS, authentication, database.
 
 use std::{
-    io::Write,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
@@ -18,11 +17,7 @@ use super::{
     servers::{Address, Server},
     socket::{Attempt, Socket, Trouble},
 };
-use crate::sys::{
-    fork,
-    poll::{self, Waited},
-    signals,
-};
+use crate::sys::{fork::Guarded, signals};
 
 pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Result<Connection, Trouble> {
     let stream = match &server.address {
@@ -89,6 +84,9 @@ fn connect_unix(path: &Path, attempt: &Attempt) -> Result<Socket, Trouble> {
                 }
                 thread::sleep(Duration::from_millis(5).min(attempt.left()));
                 attempt.interrupt.pump();
+                if attempt.unless_stopped && attempt.interrupt.stopped() {
+                    return Err(Trouble::Stopped);
+                }
             }
             result => return result,
         }
@@ -109,7 +107,7 @@ fn connect_tcp(host: &str, port: u16, attempt: &Attempt) -> Result<Socket, Troub
                 tcp.set_tcp_keepalive(&TcpKeepalive::new().with_time(Duration::from_secs(60)))?;
                 return Ok(socket);
             }
-            Err(Trouble::Forked) => return Err(Trouble::Forked),
+            Err(trouble @ (Trouble::Forked | Trouble::Stopped)) => return Err(trouble),
             Err(trouble) => last = trouble,
         }
     }
@@ -126,11 +124,8 @@ fn connect(address: &SockAddr, attempt: &Attempt, at_most: Duration) -> Result<S
         // A signal leaves the connection under way, like one that takes its time.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
             let until = attempt.clock.now().plus(at_most).min(attempt.deadline);
-            let waited = poll::until_ready(socket.fd()?, libc::POLLOUT, until, attempt.clock, attempt.interrupt);
+            socket.wait_until(libc::POLLOUT, until, attempt)?;
             let fd = borrow(&socket)?;
-            if waited == Waited::TimedOut {
-                return Err(attempt.timed_out());
-            }
             if let Some(error) = SockRef::from(&fd).take_error()? {
                 return Err(error.into());
             }
@@ -154,7 +149,7 @@ fn resolve(host: &str, port: u16, attempt: &Attempt) -> Result<Vec<SocketAddr>, 
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let answer = Socket::new(ours.into())?;
-    let mut theirs = UnixStream::from(fork::above_standard(theirs.into())?);
+    let theirs = Guarded::new(theirs.into())?;
     let name = host.to_owned();
     signals::blocked(|| {
         thread::Builder::new().name("redis_lock-dns".into()).spawn(move || {
@@ -163,8 +158,10 @@ fn resolve(host: &str, port: u16, attempt: &Attempt) -> Result<Vec<SocketAddr>, 
                 Err(error) => format!("{error}\n"),
             };
             lines.push('\n');
-            // Nobody listens any more where the deadline has passed.
-            let _ = theirs.write_all(lines.as_bytes());
+            if let Some(fd) = theirs.fd() {
+                // SAFETY: open, and the bytes are valid. Nobody listens any more where the deadline has passed.
+                unsafe { libc::send(fd, lines.as_ptr().cast(), lines.len(), libc::MSG_NOSIGNAL) };
+            }
         })
     })?;
     let mut lines = String::new();

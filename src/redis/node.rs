@@ -60,12 +60,14 @@ impl Node {
         talk: impl Fn(&mut Connection, &Attempt) -> Result<Value, Trouble>,
     ) -> Result<Value, Fault> {
         let process = call.interrupt.process();
-        let mut connection = self.connection(call)?;
-        let mut answer = talk(&mut connection, &Attempt::new(call, call.limits.command));
+        let (mut connection, mut answer) = self.ask_once(call, &talk)?;
+        if is_worth_a_new_connection(&answer) {
+            (connection, answer) = self.ask_once(call, &talk)?;
+        }
         if matches!(answer, Err(Trouble::Unsent)) {
-            // It was closed after we had looked at it.
-            connection = self.connection(call)?;
-            answer = talk(&mut connection, &Attempt::new(call, call.limits.command));
+            // A server that does not want us says why before it closes.
+            let said = connection.reply(&Attempt::new(call, call.limits.command));
+            answer = said.map_err(|_| Trouble::Unsent);
         }
         if call.interrupt.process() != process {
             return Err(self.fault(Cause::Forked));
@@ -82,8 +84,20 @@ impl Node {
                 self.put_back(connection, call);
                 Ok(value)
             }
+            Err(trouble @ Trouble::Unsent) => Err(self.fault(Cause::Unreachable(trouble.to_string()))),
             Err(trouble) => Err(self.fault(Cause::NoAnswer(trouble.to_string()))),
         }
+    }
+
+    fn ask_once(&self, call: &Call, talk: &Talk) -> Result<(Connection, Result<Value, Trouble>), Fault> {
+        let was_stopped = call.interrupt.stopped();
+        let mut connection = self.connection(call)?;
+        if call.interrupt.stopped() && !was_stopped {
+            // Nothing was sent, and nobody waits for the answer any more.
+            return Err(self.fault(Cause::Unreachable(Trouble::Stopped.to_string())));
+        }
+        let answer = talk(&mut connection, &Attempt::new(call, call.limits.command));
+        Ok((connection, answer))
     }
 
     fn connection(&self, call: &Call) -> Result<Connection, Fault> {
@@ -94,7 +108,7 @@ impl Node {
         if let Some(connection) = self.idle.take().filter(|connection| connection.is_usable(call.clock.now())) {
             return Ok(connection);
         }
-        let attempt = Attempt::new(call, call.limits.connect);
+        let attempt = Attempt::unless_stopped(call, call.limits.connect);
         dial::open(&self.server, &self.tls, &attempt).map_err(|trouble| match trouble {
             Trouble::Forked => self.fault(Cause::Forked),
             trouble => self.fault(Cause::Unreachable(trouble.to_string())),
@@ -114,7 +128,25 @@ impl Node {
     }
 
     fn fault(&self, cause: Cause) -> Fault {
+        let cause = match (cause, &self.server.password) {
+            // Whatever a server or a proxy repeats of what it was sent.
+            (Cause::Answered(text), Some(password)) => Cause::Answered(text.replace(password, "***")),
+            (Cause::Unreachable(text), Some(password)) => Cause::Unreachable(text.replace(password, "***")),
+            (cause, _) => cause,
+        };
         Fault { server: self.name().into(), cause }
+    }
+}
+
+type Talk<'a> = dyn Fn(&mut Connection, &Attempt) -> Result<Value, Trouble> + 'a;
+
+/// The request surely did not run: the connection was closed after we had looked at it, or it leads to a server that
+/// is the primary no more, while the address may lead to another one by now.
+fn is_worth_a_new_connection(answer: &Result<Value, Trouble>) -> bool {
+    match answer {
+        Err(Trouble::Unsent) => true,
+        Ok(Value::ServerError(error)) => matches!(error.code(), "READONLY" | "MASTERDOWN"),
+        _ => false,
     }
 }
 
@@ -132,6 +164,8 @@ pub fn is_unasked(error: &ServerError) -> bool {
 pub fn in_words(error: &ServerError) -> String {
     let details = error.details().unwrap_or_default();
     let details = details.split("with args beginning with").next().unwrap_or_default();
+    // Where in which script it happened is for us to know.
+    let details = details.split(" script: ").next().unwrap_or_default();
     format!("{} {}", error.code(), details.trim_end_matches([' ', ',']))
 }
 

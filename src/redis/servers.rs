@@ -84,8 +84,11 @@ impl Server {
     }
 
     fn tcp(address: &str, tls: Option<TlsFiles>) -> Result<Self, BadValue> {
-        let info =
-            address.into_connection_info().map_err(|error| BadValue(format!("must be a valid address: {error}")))?;
+        let info = address.into_connection_info().map_err(|error| {
+            let error = error.to_string();
+            let why = error.split("- ").next().unwrap_or_default().trim();
+            BadValue(format!("must be a valid address: {why}"))
+        })?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(BadValue("must have a host".into()));
         };
@@ -119,6 +122,9 @@ impl Server {
     }
 
     fn unix(path: PathBuf, mut query: Query) -> Result<Self, BadValue> {
+        if path.as_os_str().as_encoded_bytes().contains(&0) {
+            return Err(BadValue("must have no NUL in its path".into()));
+        }
         let database = match query.remove("db") {
             Some(db) => db.parse().map_err(|_| BadValue("must have a number as db".into()))?,
             None => 0,
@@ -261,6 +267,7 @@ mod tests {
             "unix://relative",
             "unix:///s?db=secret",
             "unix:///s?pass=secret",
+            "unix:///s%00secret",
             "unix:///s?user=secret",
             "memory://secret",
             "redis+sentinel://h/secret",

@@ -7,7 +7,7 @@ use redis::Value;
 use super::{node::Node, scripts::Scripts, servers::Server};
 use crate::lock::{
     keys::Key,
-    ports::{Call, Fault, Freed, Occupant, Renewal, Store, Vote},
+    ports::{Call, Cause, Fault, Freed, Occupant, Renewal, Store, Vote},
     token::{Holder, Token},
     ttl::Ttl,
 };
@@ -23,6 +23,14 @@ impl Single {
     }
 }
 
+/// Without the token, whatever a server or a proxy repeats of what it was sent.
+fn without(token: &Token, mut fault: Fault) -> Fault {
+    if let (Cause::Answered(text), Ok(token)) = (&mut fault.cause, std::str::from_utf8(token.as_bytes())) {
+        *text = text.replace(token, "***");
+    }
+    fault
+}
+
 impl Store for Single {
     fn name(&self) -> &str {
         self.node.name()
@@ -36,7 +44,7 @@ impl Store for Single {
             Ok(Value::Okay) => Vote::Granted,
             Ok(Value::Nil) => Vote::Refused(None),
             Ok(_) => Vote::Unknown(self.node.unexpected()),
-            Err(fault) => Vote::Unknown(fault),
+            Err(fault) => Vote::Unknown(without(token, fault)),
         }
     }
 
@@ -49,7 +57,7 @@ impl Store for Single {
                 Some(occupant) => Vote::Refused(Some(occupant.holder)),
                 None => Vote::Unknown(self.node.unexpected()),
             },
-            Err(fault) => Vote::Unknown(fault),
+            Err(fault) => Vote::Unknown(without(token, fault)),
         }
     }
 
@@ -58,7 +66,7 @@ impl Store for Single {
             Ok(Value::Int(1)) => Freed::Freed,
             Ok(Value::Int(0)) => Freed::NotOurs,
             Ok(_) => Freed::Unknown(self.node.unexpected()),
-            Err(fault) => Freed::Unknown(fault),
+            Err(fault) => Freed::Unknown(without(token, fault)),
         }
     }
 
@@ -69,7 +77,7 @@ impl Store for Single {
             Ok(Value::Int(1)) => Renewal::Renewed,
             Ok(Value::Int(0)) => Renewal::Lost,
             Ok(_) => Renewal::Unknown(self.node.unexpected()),
-            Err(fault) => Renewal::Unknown(fault),
+            Err(fault) => Renewal::Unknown(without(token, fault)),
         }
     }
 

@@ -22,6 +22,8 @@ use crate::{
 pub struct Attempt<'a> {
     pub deadline: Moment,
     pub limit: Duration,
+    /// Ends when the host wants the call to end; otherwise it goes on, for its answer tells what is to be undone.
+    pub unless_stopped: bool,
     pub clock: &'a dyn Clock,
     pub interrupt: &'a dyn Interrupt,
 }
@@ -29,7 +31,12 @@ pub struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     pub fn new(call: &Call<'a>, limit: Duration) -> Self {
         let deadline = call.clock.now().plus(limit).min(call.until);
-        Self { deadline, limit, clock: call.clock, interrupt: call.interrupt }
+        Self { deadline, limit, unless_stopped: false, clock: call.clock, interrupt: call.interrupt }
+    }
+
+    /// One that leaves nothing to be undone. Within the clean-up after a stop it goes on.
+    pub fn unless_stopped(call: &Call<'a>, limit: Duration) -> Self {
+        Self { unless_stopped: !call.interrupt.stopped(), ..Self::new(call, limit) }
     }
 
     pub fn left(&self) -> Duration {
@@ -56,6 +63,8 @@ pub enum Trouble {
     Unsent,
     #[error("{0}")]
     Other(String),
+    #[error("interrupted before anything was sent")]
+    Stopped,
     #[error("the process forked")]
     Forked,
 }
@@ -112,10 +121,19 @@ impl Socket {
     }
 
     fn wait(&self, events: i16, attempt: &Attempt) -> Result<(), Trouble> {
-        let waited = poll::until_ready(self.fd()?, events, attempt.deadline, attempt.clock, attempt.interrupt);
+        self.wait_until(events, attempt.deadline, attempt)
+    }
+
+    pub fn wait_until(&self, events: i16, until: Moment, attempt: &Attempt) -> Result<(), Trouble> {
+        let fd = self.fd()?;
+        let waited = poll::until_ready(fd, events, until, attempt.unless_stopped, attempt.clock, attempt.interrupt);
         // In a child that a handler forked, the descriptor is none any more.
         self.fd()?;
-        if waited == Waited::TimedOut { Err(attempt.timed_out()) } else { Ok(()) }
+        match waited {
+            Waited::Ready => Ok(()),
+            Waited::TimedOut => Err(attempt.timed_out()),
+            Waited::Stopped => Err(Trouble::Stopped),
+        }
     }
 }
 

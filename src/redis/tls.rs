@@ -62,8 +62,9 @@ fn unreadable(file: &Path, error: impl std::fmt::Display) -> Trouble {
 pub struct Tls {
     session: ClientConnection,
     socket: Socket,
-    /// Bytes on their way between the socket and rustls.
-    moving: Vec<u8>,
+    /// Bytes on their way from the socket to rustls, and the other way.
+    incoming: Box<[u8; 16 * 1024]>,
+    outgoing: Vec<u8>,
 }
 
 impl Tls {
@@ -72,7 +73,7 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| Trouble::Other(format!("TLS cannot check the name {host}")))?;
         let session = ClientConnection::new(config, name).map_err(|error| Trouble::Other(error.to_string()))?;
-        let mut tls = Self { session, socket, moving: Vec::new() };
+        let mut tls = Self { session, socket, incoming: Box::new([0; 16 * 1024]), outgoing: Vec::new() };
         while tls.session.is_handshaking() {
             tls.flush(attempt)?;
             if tls.session.is_handshaking() {
@@ -108,9 +109,8 @@ impl Tls {
     }
 
     fn receive(&mut self, attempt: &Attempt) -> Result<(), Trouble> {
-        self.moving.resize(16 * 1024, 0);
-        let count = self.socket.read(&mut self.moving, attempt)?;
-        let mut received = self.moving.get(..count).unwrap_or_default();
+        let count = self.socket.read(&mut *self.incoming, attempt)?;
+        let mut received = self.incoming.get(..count).unwrap_or_default();
         while !received.is_empty() {
             self.session.read_tls(&mut received)?;
             if let Err(error) = self.session.process_new_packets() {
@@ -123,11 +123,11 @@ impl Tls {
     }
 
     fn flush(&mut self, attempt: &Attempt) -> Result<(), Trouble> {
-        self.moving.clear();
+        self.outgoing.clear();
         while self.session.wants_write() {
-            self.session.write_tls(&mut self.moving)?;
+            self.session.write_tls(&mut self.outgoing)?;
         }
-        self.socket.write_all(&self.moving, attempt)
+        self.socket.write_all(&self.outgoing, attempt)
     }
 }
 

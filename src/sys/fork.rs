@@ -59,7 +59,7 @@ impl Guarded {
 
 /// A daemon has closed its standard streams, whose numbers then are the next ones given out. What it prints all the
 /// same must not go into a socket.
-pub fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
+fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(fd);
     }
@@ -131,8 +131,8 @@ impl Table {
             for slot in slots {
                 let fd = slot.swap(FREE, SeqCst);
                 if fd != FREE {
-                    // SAFETY: the number was of a socket of ours when the process forked, and nothing has run in
-                    // this child since.
+                    // SAFETY: the number was of a socket of ours when the process forked, and nothing but other
+                    // libraries' handlers of the fork can have run in this child since.
                     unsafe { libc::close(fd) };
                 }
             }

@@ -15,12 +15,25 @@ const SLICE: Duration = Duration::from_millis(50);
 pub enum Waited {
     Ready,
     TimedOut,
+    /// The host wants the call to end.
+    Stopped,
 }
 
-/// Waits until `fd` is ready for `events` (of poll(2)), or until `until`.
-pub fn until_ready(fd: RawFd, events: i16, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Waited {
+/// Waits until `fd` is ready for `events` (of poll(2)), or until `until`, or, if `unless_stopped`, until the host wants
+/// the call to end.
+pub fn until_ready(
+    fd: RawFd,
+    events: i16,
+    until: Moment,
+    unless_stopped: bool,
+    clock: &dyn Clock,
+    interrupt: &dyn Interrupt,
+) -> Waited {
     let process = interrupt.process();
     loop {
+        if unless_stopped && interrupt.stopped() {
+            return Waited::Stopped;
+        }
         let left = until.since(clock.now());
         let mut poll = libc::pollfd { fd, events, revents: 0 };
         // SAFETY: one valid entry. An error (EINTR) counts as nothing ready.
@@ -51,18 +64,8 @@ pub struct Sleeper;
 
 impl WakeUp for Sleeper {
     fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) {
-        let process = interrupt.process();
-        loop {
-            let left = until.since(clock.now());
-            if left.is_zero() || interrupt.stopped() || interrupt.process() != process {
-                return;
-            }
-            let slice = left.min(SLICE);
-            let time = libc::timespec { tv_sec: 0, tv_nsec: slice.subsec_nanos().into() };
-            // SAFETY: `time` is valid, and the rest of a sleep that a signal ended is not asked for.
-            unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
-            interrupt.pump();
-        }
+        // poll(2) takes no notice of a negative descriptor.
+        until_ready(-1, 0, until, true, clock, interrupt);
     }
 }
 

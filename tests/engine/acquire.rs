@@ -139,7 +139,7 @@ fn an_owner_that_holds_the_key_already_is_told_so() {
     let scene = Scene::new();
     scene.world.other(&Request::Try(scene.key.clone(), token(1), ttl(1_000)));
     let lease = scene.lease(1);
-    let acquired = scene.engine().acquire(&lease, &Acquire { fresh: false, ..one_try(&scene) });
+    let acquired = scene.engine().acquire(&lease, &Acquire { bare: false, ..one_try(&scene) });
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
     assert_eq!(scene.sent(), "ask");
     scene.world.pass(ms(29_000));

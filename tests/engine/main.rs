@@ -30,7 +30,7 @@ fn one_try(scene: &Scene) -> Acquire {
 }
 
 fn waiting(scene: &Scene, wait: Duration) -> Acquire {
-    Acquire { ttl: ttl(30_000), start: scene.world.now(), wait, poll: POLL, fresh: true }
+    Acquire { ttl: ttl(30_000), start: scene.world.now(), wait, poll: POLL, bare: true }
 }
 
 /// A lease that is held, for so long.

@@ -81,7 +81,7 @@ fn a_waiter_looks_when_the_holder_expires() {
 #[test]
 fn an_owner_that_waits_begins_with_one_look() {
     let scene = busy(150);
-    let what = Acquire { fresh: false, ..waiting(&scene, ms(60_000)) };
+    let what = Acquire { bare: false, ..waiting(&scene, ms(60_000)) };
     let acquired = scene.engine().acquire(&scene.lease(1), &Acquire { poll: EVERY_300_MS, ..what });
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
     assert_eq!(looks(&scene, &what), [0, 151]);

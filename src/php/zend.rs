@@ -37,7 +37,6 @@ unsafe extern "C" {
     fn zend_is_unwind_exit(object: *const zend_object) -> bool;
     fn zend_is_graceful_exit(object: *const zend_object) -> bool;
     pub fn zend_timeout();
-    pub fn zend_ini_double(name: *const c_char, length: usize, original: c_int) -> f64;
     pub fn display_ini_entries(module: *mut c_void);
     pub static spl_ce_LogicException: *mut zend_class_entry;
     pub static spl_ce_RuntimeException: *mut zend_class_entry;

@@ -1,0 +1,75 @@
+//! The stores that this thread has used: one a server, so that all its locks share one connection.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use super::{args::Args, method::Stop, settings};
+use crate::{
+    lock::{error::BadValue, options::Limits, ports::Store, time::Moment},
+    memory::Memory,
+    redis::{Single, servers::Servers},
+};
+
+pub struct SharedStore {
+    pub store: Box<dyn Store>,
+    /// Set while it is taken to be as silent as it was when a lease was to be freed.
+    silent_until: Cell<Option<Moment>>,
+}
+
+impl SharedStore {
+    fn new(store: impl Store + 'static) -> Rc<Self> {
+        Rc::new(Self { store: Box::new(store), silent_until: Cell::new(None) })
+    }
+
+    pub fn is_silent(&self, now: Moment) -> bool {
+        self.silent_until.get().is_some_and(|until| now < until)
+    }
+
+    /// For as long as a call to it may take, nobody who cannot be interrupted tries another.
+    pub fn was_silent(&self, now: Moment, limits: Limits) {
+        self.silent_until.set(Some(now.plus(limits.grace())));
+    }
+
+    /// It answers. True: it had been silent.
+    pub fn answers(&self) -> bool {
+        self.silent_until.take().is_some()
+    }
+}
+
+/// So many are kept though no lock uses them any more: an application may name a server with ever other passwords.
+const MOST_UNUSED: usize = 32;
+
+thread_local! {
+    static STORES: RefCell<Vec<(String, Rc<SharedStore>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The store of the server that the argument at `position` names, or else the setting.
+pub fn given(args: &Args, position: u32, address: Option<&[u8]>) -> Result<Rc<SharedStore>, Stop> {
+    match address {
+        Some(address) => args.check(position, std::str::from_utf8(address).map_err(not_utf8).and_then(store)),
+        None => store(&settings::servers()?).map_err(|bad| settings::refuse_servers(&bad)),
+    }
+}
+
+fn not_utf8(_: std::str::Utf8Error) -> BadValue {
+    BadValue("must be valid UTF-8".into())
+}
+
+fn store(address: &str) -> Result<Rc<SharedStore>, BadValue> {
+    STORES.with_borrow_mut(|stores| {
+        if let Some((_, store)) = stores.iter().find(|(known, _)| known == address) {
+            return Ok(store.clone());
+        }
+        let store = match Servers::parse(address)? {
+            Servers::Redis(server) => SharedStore::new(Single::new(*server)),
+            Servers::Memory => SharedStore::new(Memory),
+        };
+        if stores.len() >= MOST_UNUSED {
+            stores.retain(|(_, store)| Rc::strong_count(store) > 1);
+        }
+        stores.push((address.into(), store.clone()));
+        Ok(store)
+    })
+}
