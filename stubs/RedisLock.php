@@ -19,7 +19,7 @@ class RedisLock
     /**
      * Describes a lock. Does no I/O: nothing connects before the first acquire.
      *
-     * @param string      $key         The name to lock: bytes, not empty.
+     * @param string      $key         The name to lock: bytes, not empty, at most 16 MiB.
      * @param float|null  $ttl         Seconds that Redis keeps the key without a refresh, rounded up to whole
      *                                 milliseconds; at least 0.003. null: the setting redis_lock.ttl.
      * @param bool        $autoRelease true: the lock is freed when the object goes away and at the end of the request.

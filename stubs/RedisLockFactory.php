@@ -28,7 +28,7 @@ class RedisLockFactory
     /**
      * A lock on $key. Does no I/O.
      *
-     * @param string     $key         The name to lock: bytes, not empty.
+     * @param string     $key         The name to lock: bytes, not empty, at most 16 MiB.
      * @param float|null $ttl         Seconds. null: the factory's.
      * @param bool|null  $autoRelease null: the factory's.
      *

@@ -94,8 +94,8 @@ impl RedisLock {
                 // A handler forked, and this is the child: it waits on its own account.
                 Err(Error::Forked) => pump.stop()?,
                 Err(error) => {
-                    if lease.may_live() {
-                        // Its object is not to wait for the same server again.
+                    if pump.stop().is_err() && lease.may_live() {
+                        // What a handler threw waits for no further try: not for that of the object's destruction.
                         self.store.was_silent(SystemClock.now(), self.options.limits);
                     }
                     pump.stop()?;

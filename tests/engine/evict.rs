@@ -5,7 +5,6 @@ use redis_lock::lock::{error::Error, ports::Clock};
 use super::{
     cause, held, no_answer,
     support::{
-        ms,
         request::Request,
         token, ttl,
         world::{Fate, Scene, Step, World},
