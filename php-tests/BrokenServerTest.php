@@ -256,10 +256,15 @@ final class BrokenServerTest extends LockTestCase
                     self::assertStringContainsString(explode('?', $address)[0], $e->getMessage());
                 }
             }
-            $handle = RedisLock::restore('key', $holder->getToken(), servers: $address);
-            foreach ([static fn () => $handle->release(), static fn () => $handle->refresh()] as $call) {
-                self::assertInstanceOf(CommandException::class, self::caught($call));
+            // Ours as far as it knows, another's, and nobody's: it is not the one to say.
+            foreach ([['key', $holder->getToken()], ['key', 'another'], ['free', 'another']] as [$key, $token]) {
+                foreach (['acquire', 'release', 'refresh'] as $method) {
+                    $e = self::caught(static fn () => RedisLock::restore($key, $token, servers: $address)->$method());
+                    self::assertInstanceOf(CommandException::class, $e, "$method of $key");
+                    self::assertStringContainsString('READONLY', $e->getMessage());
+                }
             }
+            $handle = RedisLock::restore('key', $holder->getToken(), servers: $address);
             self::assertSame(getmypid(), $handle->getHolder()['pid'], 'reading works');
         }
         self::assertTrue($holder->release());
@@ -401,5 +406,42 @@ final class BrokenServerTest extends LockTestCase
         self::assertInstanceOf(ConnectionException::class, self::caught(static fn () => $lock->acquire()));
         $server->start();
         self::assertTrue($lock->acquire());
+    }
+
+    public function testWhatASilentServerStillHoldsIsFreedWhenItAnswersAgain(): void
+    {
+        $this->setting('connect_timeout', 0.2);
+        $this->setting('command_timeout', 0.2);
+        $server = new RedisServer();
+        $locks = [];
+        foreach (range(1, 10) as $number) {
+            $locks[$number] = new RedisLock("key $number", ttl: 60, servers: $server->tcp());
+            self::assertTrue($locks[$number]->acquire());
+        }
+        $server->kill(SIGSTOP);
+        [, $seconds] = self::timed(static function () use (&$locks): void {
+            $locks = [];
+        });
+        self::assertLessThan(2.0, $seconds, 'it is waited for once, and not for each lock');
+        $server->kill(SIGCONT);
+
+        self::assertTrue((new RedisLock('another', servers: $server->tcp()))->acquire());
+        self::assertSame(0, $server->command('DBSIZE'), 'and the lock of the last call was dropped, too');
+    }
+
+    public function testAServerThatAnswersWithAnErrorIsNotSilent(): void
+    {
+        $server = new RedisServer();
+        $server->command('ACL', 'SETUSER', 'user', 'on', '>secret', '+@all', '~ours:*', '%R~theirs:*');
+        $address = $server->tcp('user:secret');
+        $theirs = RedisLock::restore('theirs:key', 'token', servers: $address);
+        $server->command('SET', 'theirs:key', 'token');
+        self::assertInstanceOf(CommandException::class, self::caught(static fn () => $theirs->acquire()));
+        unset($theirs);
+
+        $lock = new RedisLock('ours:key', servers: $address);
+        self::assertTrue($lock->acquire());
+        unset($lock);
+        self::assertSame(0, $server->command('EXISTS', 'ours:key'));
     }
 }

@@ -378,4 +378,30 @@ final class SynchronizedTest extends LockTestCase
     {
         return new RedisLock(self::key(), servers: RedisServer::shared()->tcp());
     }
+
+    public function testAKeyThatWasOursToTheEndWasNotLost(): void
+    {
+        $lock = new RedisLock('key', ttl: 0.1, servers: RedisServer::shared()->tcp());
+        $value = $lock->synchronized(static function () use ($lock): string {
+            // Redis keeps it for longer than this side may count on.
+            RedisServer::shared()->command('PEXPIRE', 'key', 60_000);
+            self::eventually(static fn () => $lock->isExpired(), 'the validity ends');
+
+            return 'done';
+        });
+        self::assertSame('done', $value);
+    }
+
+    public function testOneTryTellsWhoHoldsTheLock(): void
+    {
+        foreach ([RedisServer::shared()->tcp(), 'memory://'] as $address) {
+            $key = self::key();
+            $holder = new RedisLock($key, servers: $address);
+            $holder->acquire();
+            $e = self::caught(static fn () => (new RedisLock($key, servers: $address))->synchronized('time', 0));
+            self::assertInstanceOf(LockTimeoutException::class, $e);
+            self::assertStringContainsString((string) getmypid(), $e->getMessage());
+            self::assertStringNotContainsString($holder->getToken(), $e->getMessage());
+        }
+    }
 }

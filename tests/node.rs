@@ -163,3 +163,34 @@ fn a_reply_without_end_ends_at_the_time_out() {
     }
     server.finish();
 }
+
+#[test]
+fn a_primary_that_is_one_no_more_is_looked_for_anew() {
+    let server = Scripted::serve(|listener| {
+        let mut old = listener.accept();
+        old.request();
+        old.send(b"-READONLY You can't write against a read only replica.\r\n");
+        let mut new = listener.accept();
+        new.request();
+        new.send(b"+OK\r\n");
+        old.expect_end();
+    });
+    let host = Host::default();
+    assert!(matches!(try_it(&store(&server.address()), &host), Vote::Granted));
+    server.finish();
+}
+
+#[test]
+fn a_server_that_stays_read_only_says_so() {
+    let server = Scripted::serve(|listener| {
+        for _ in 0..2 {
+            let mut peer = listener.accept();
+            peer.request();
+            peer.send(b"-READONLY You can't write against a read only replica.\r\n");
+        }
+    });
+    let host = Host::default();
+    let Vote::Unknown(fault) = try_it(&store(&server.address()), &host) else { panic!("neither granted nor refused") };
+    assert!(!fault.may_have_run() && fault.to_string().contains("READONLY"), "{fault}");
+    server.finish();
+}
