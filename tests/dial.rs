@@ -85,6 +85,16 @@ fn a_unix_socket_whose_backlog_is_full() {
 }
 
 #[test]
+fn a_stop_ends_what_has_sent_nothing_yet() {
+    let (listener, _fillers) = full(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into());
+    let address = format!("redis://{}", listener.local_addr().unwrap().as_socket().unwrap());
+    let start = Instant::now();
+    let error = unreachable(vote(&address, &Host::that_stops(), LIMITS));
+    assert_eq!(error, format!("cannot connect to {address}: interrupted before anything was sent"));
+    assert!(start.elapsed() < LIMITS.connect / 2, "{:?}", start.elapsed());
+}
+
+#[test]
 fn a_server_that_says_nothing_to_our_introduction() {
     let server = Scripted::serve(|listener| {
         let mut peer = listener.accept();
@@ -174,6 +184,12 @@ fn what_the_server_has_against_us_is_said_without_a_password() {
         let vote = vote(&format!("{socket}{query}"), &Host::default(), LIMITS);
         assert!(matches!(vote, Vote::Granted), "{query}: {vote:?}");
     }
+}
+
+#[test]
+fn an_empty_password_hides_nothing() {
+    let error = unreachable(vote("unix:///nonexistent/socket?password=", &Host::default(), LIMITS));
+    assert_eq!(error, "cannot connect to unix:///nonexistent/socket: no such file or directory");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{
 use redis_lock::{
     lock::{
         options::Limits,
-        ports::{Cause, Clock, Freed, Store, Vote, WakeUp},
+        ports::{Cause, Clock, Freed, Interrupt, Store, Vote, WakeUp},
     },
     sys::{clock::SystemClock, fork, poll::Sleeper},
 };
@@ -154,6 +154,22 @@ fn asked_often_enough(host: &Host, start: Instant) {
     assert!(times >= 10, "{times} times in a second");
     // What is more than 100 ms is the machine's; but nothing waits for half a second by itself.
     assert!(silence < ms(500), "{silence:?}");
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_reply_waits_for_the_rest_of_it() {
+    let server = Scripted::serve(|listener| {
+        let mut peer = listener.accept();
+        peer.request();
+        peer.send(b"+O");
+        // Some time after the host was asked.
+        thread::sleep(ms(300));
+        peer.send(b"K\r\n");
+    });
+    let host = Host::that_stops();
+    let vote = store(&server.address()).try_acquire(&key("key"), &token(1), ttl(1_000), &host.call());
+    assert!(host.stopped() && matches!(vote, Vote::Granted), "what was granted must be known, to be undone: {vote:?}");
+    server.finish();
 }
 
 /// What a child answers for, in its exit code.

@@ -9,9 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis_lock::lock::{
-    options::Limits,
-    ports::{Cause, Fault, Store, Vote},
+use redis_lock::{
+    lock::{
+        options::Limits,
+        ports::{Call, Cause, Clock, Fault, Store, Vote},
+        time::Moment,
+    },
+    sys::clock::SystemClock,
 };
 use socket2::SockRef;
 use support::{
@@ -21,6 +25,7 @@ use support::{
     redis_server::store,
     scripted::{Peer, Scripted},
     token, ttl,
+    world::World,
 };
 
 const SHORT: Limits = Limits { connect: LIMITS.connect, command: ms(300) };
@@ -55,6 +60,25 @@ fn silence_ends_at_the_time_out_and_a_late_reply_is_not_taken_for_another() {
     assert!(took >= SHORT.command && took < SHORT.command + Duration::from_secs(3), "{took:?}");
     let vote = try_it(&store, &host);
     assert!(matches!(vote, Vote::Refused(None)), "{vote:?}");
+    server.finish();
+}
+
+#[test]
+fn a_call_ends_at_its_end_and_sends_nothing_after_it() {
+    let server = Scripted::serve(|listener| {
+        let mut peer = listener.accept();
+        peer.request();
+        peer.expect_end();
+    });
+    let (store, host) = (store(&server.address()), Host::default());
+    let until = SystemClock.now().plus(ms(300));
+    let start = Instant::now();
+    let call = Call { until, ..host.call() };
+    no_answer(store.try_acquire(&key("key"), &token(1), ttl(1_000), &call));
+    assert!(SystemClock.now() >= until && start.elapsed() < LIMITS.command, "{:?}", start.elapsed());
+    // Another one would wait for the next connection, which nobody accepts.
+    let Vote::Unknown(fault) = store.try_acquire(&key("key"), &token(1), ttl(1_000), &call) else { panic!() };
+    assert!(!fault.may_have_run(), "{fault}");
     server.finish();
 }
 
@@ -115,6 +139,33 @@ fn a_connection_that_ended_while_idle_is_replaced_and_nothing_is_unknown() {
         // The end of the connection is on its way; and it is idle only after a while.
         thread::sleep(ms(20));
     }
+    server.finish();
+}
+
+#[test]
+fn a_request_that_the_connection_did_not_take_is_sent_on_another() {
+    let (closed, is_closed) = mpsc::channel();
+    let server = Scripted::serve(move |listener| {
+        let mut peer = listener.accept();
+        peer.request();
+        peer.send(b"$-1\r\n");
+        // A reset: the next byte is refused by our own side.
+        SockRef::from(&peer.0).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(peer);
+        closed.send(()).unwrap();
+        let mut peer = listener.accept();
+        peer.request();
+        peer.send(b"+OK\r\n");
+    });
+    // For a clock that stands still the connection was used just now, and is not looked at before it is used again.
+    let (store, world) = (store(&server.address()), World::new());
+    let try_it = || store.try_acquire(&key("key"), &token(1), ttl(1_000), &world.call(Moment::NEVER));
+    let vote = try_it();
+    assert!(matches!(vote, Vote::Refused(None)), "{vote:?}");
+    is_closed.recv().unwrap();
+    thread::sleep(ms(20));
+    let vote = try_it();
+    assert!(matches!(vote, Vote::Granted), "{vote:?}");
     server.finish();
 }
 

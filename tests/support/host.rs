@@ -20,11 +20,18 @@ pub struct Host {
     /// When it was asked to run what is pending.
     pub pumps: RefCell<Vec<Instant>>,
     at_first_pump: Cell<Option<Box<dyn FnOnce()>>>,
+    stops: bool,
+    stopped: Cell<bool>,
 }
 
 impl Host {
     pub fn that_once(act: impl FnOnce() + 'static) -> Self {
         Self { at_first_pump: Cell::new(Some(Box::new(act))), ..Self::default() }
+    }
+
+    /// As soon as it is asked it wants the call to end.
+    pub fn that_stops() -> Self {
+        Self { stops: true, ..Self::default() }
     }
 
     pub fn call(&self) -> Call<'_> {
@@ -47,13 +54,14 @@ impl Host {
 impl Interrupt for Host {
     fn pump(&self) {
         self.pumps.borrow_mut().push(Instant::now());
+        self.stopped.set(self.stops);
         if let Some(act) = self.at_first_pump.take() {
             act();
         }
     }
 
     fn stopped(&self) -> bool {
-        false
+        self.stopped.get()
     }
 
     fn process(&self) -> u64 {
