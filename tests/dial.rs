@@ -235,3 +235,23 @@ fn a_server_that_repeats_the_request_in_its_error_is_not_quoted() {
     assert_eq!(fault.cause, Cause::Answered("ERR unknown command 'SET'".into()));
     server.finish();
 }
+
+#[test]
+fn a_proxy_that_repeats_the_request_in_its_own_words_is_not_quoted_either() {
+    let server = Scripted::serve(|listener| {
+        let mut peer = listener.accept();
+        peer.request();
+        peer.send(b"-ERR I do not know AUTH s3cret\r\n");
+        let mut peer = listener.accept();
+        peer.request();
+        peer.send(
+            format!("-ERR I do not know SET key {}\r\n", String::from_utf8_lossy(token(1).as_bytes())).as_bytes(),
+        );
+    });
+    let host = Host::default();
+    let error = unreachable(vote(&format!("redis://:s3cret@127.0.0.1:{}", server.port()), &host, LIMITS));
+    assert!(error.ends_with("ERR I do not know AUTH ***"), "{error}");
+    let Vote::Unknown(fault) = vote(&server.address(), &host, LIMITS) else { panic!("neither granted nor refused") };
+    assert!(fault.to_string().ends_with("ERR I do not know SET key ***"), "{fault}");
+    server.finish();
+}

@@ -128,11 +128,11 @@ impl Node {
     }
 
     fn fault(&self, cause: Cause) -> Fault {
-        let cause = match (cause, &self.server.password) {
-            // Whatever a server or a proxy repeats of what it was sent.
-            (Cause::Answered(text), Some(password)) => Cause::Answered(text.replace(password, "***")),
-            (Cause::Unreachable(text), Some(password)) => Cause::Unreachable(text.replace(password, "***")),
-            (cause, _) => cause,
+        let secret = self.server.password.as_deref().unwrap_or_default();
+        let cause = match cause {
+            Cause::Answered(text) => Cause::Answered(without(secret, &text)),
+            Cause::Unreachable(text) => Cause::Unreachable(without(secret, &text)),
+            cause => cause,
         };
         Fault { server: self.name().into(), cause }
     }
@@ -158,6 +158,11 @@ fn is_refusal_to_talk(error: &ServerError) -> bool {
 /// What a server says to a new connection before it closes it, where an answer is expected.
 pub fn is_unasked(error: &ServerError) -> bool {
     error.code() == "DENIED" || error.details().is_some_and(|details| details.starts_with("max number of clients"))
+}
+
+/// Whatever a server or a proxy repeats of what it was sent. A secret of a few letters is none, and stands in any text.
+pub fn without(secret: &str, text: &str) -> String {
+    if secret.len() < 4 { text.into() } else { text.replace(secret, "***") }
 }
 
 /// The server's error, without what it repeats of the request: that may hold a token or a password.

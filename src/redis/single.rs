@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::{node::Node, scripts::Scripts, servers::Server};
+use super::{
+    node::{self, Node},
+    scripts::Scripts,
+    servers::Server,
+};
 use crate::lock::{
     keys::Key,
     ports::{Call, Cause, Fault, Freed, Occupant, Renewal, Store, Vote},
@@ -23,10 +27,10 @@ impl Single {
     }
 }
 
-/// Without the token, whatever a server or a proxy repeats of what it was sent.
+/// The fault, saying nothing of the token.
 fn without(token: &Token, mut fault: Fault) -> Fault {
     if let (Cause::Answered(text), Ok(token)) = (&mut fault.cause, std::str::from_utf8(token.as_bytes())) {
-        *text = text.replace(token, "***");
+        *text = node::without(token, text);
     }
     fault
 }
