@@ -11,15 +11,16 @@ use std::{
 
 use ext_php_rs::{
     args::ArgInfoTables,
-    builders::{ClassBuilder, ClassProperty, FunctionBuilder},
+    builders::{ClassBuilder, ClassProperty},
     error::{Result, php_error},
     ffi::{zend_class_entry, zend_read_property, zend_throw_error, zend_throw_exception},
-    flags::{DataType, ErrorType, PropertyFlags},
+    flags::{ErrorType, PropertyFlags},
     types::Zval,
     zend::{ClassEntry, ce, try_catch},
 };
 
 use super::{
+    args::Args,
     method::{self, Stop, c_string},
     zend,
 };
@@ -51,15 +52,7 @@ pub fn register() -> Result<()> {
     child("RedisLock\\LockTimeoutException", base)
         .registration(|class, args| keep(&LOCK_TIMEOUT, class, args))
         .register()?;
-    let get_result = FunctionBuilder::new(
-        "getResult",
-        method::handler!(|args, value| {
-            args.expect(0, 0)?;
-            get_result(args, value);
-            Ok(())
-        }),
-    )
-    .returns(DataType::Mixed, false, false);
+    let (get_result, public) = method::method("getResult", method::handler!(get_result), 0, vec![], method::MIXED);
     child("RedisLock\\LockLostException", base)
         .property(ClassProperty {
             name: "result".into(),
@@ -71,7 +64,7 @@ pub fn register() -> Result<()> {
             readonly: false,
             default_stub: None,
         })
-        .method(get_result, method::PUBLIC)
+        .method(get_result, public)
         .registration(|class, args| keep(&LOCK_LOST, class, args))
         .register()
 }
@@ -93,8 +86,9 @@ fn entry(class: *mut zend_class_entry) -> &'static ClassEntry {
 
 const RESULT: &std::ffi::CStr = c"result";
 
-fn get_result(args: &mut super::args::Args, value: &mut Zval) {
-    let Some(this) = args.object() else { return };
+fn get_result(args: &mut Args, value: &mut Zval) -> std::result::Result<(), Stop> {
+    args.expect(0, 0)?;
+    let Some(this) = args.object() else { return Ok(()) };
     let mut buffer = Zval::new();
     // SAFETY: the property is declared by the class; what is returned is the property itself, or the buffer.
     let result = unsafe {
@@ -104,6 +98,7 @@ fn get_result(args: &mut super::args::Args, value: &mut Zval) {
     if let Some(result) = unsafe { result.as_ref() } {
         *value = result.dereference().shallow_clone();
     }
+    Ok(())
 }
 
 fn throw(class: &Class, message: &str) -> Stop {

@@ -2,20 +2,13 @@
 
 use std::rc::Rc;
 
-use ext_php_rs::{
-    builders::FunctionBuilder,
-    class::{ClassEntryInfo, ClassMetadata, ConstructorMeta, RegisteredClass},
-    convert::IntoZvalDyn,
-    describe::DocComments,
-    flags::{ConstantFlags, DataType, MethodFlags},
-    types::Zval,
-};
+use ext_php_rs::{args::Arg, class::RegisteredClass, flags::DataType, types::Zval};
 
 use super::{
     args::Args,
     lock::RedisLock,
     lock_class::{restored_token, ttl},
-    method::{self, Class, PUBLIC, Stop, handler, optional, required, with_args},
+    method::{self, Class, Method, Stop, handler, method, object, optional, registered_class, required},
     settings,
     stores::{self, SharedStore},
 };
@@ -27,79 +20,42 @@ pub struct RedisLockFactory {
     options: Options,
 }
 
-impl RegisteredClass for RedisLockFactory {
-    const CLASS_NAME: &'static str = "RedisLockFactory";
-    const BUILDER_MODIFIER: Option<fn(ext_php_rs::builders::ClassBuilder) -> ext_php_rs::builders::ClassBuilder> = None;
-    const EXTENDS: Option<ClassEntryInfo> = None;
-    const IMPLEMENTS: &'static [ClassEntryInfo] = &[];
-
-    fn get_metadata() -> &'static ClassMetadata<Self> {
-        static METADATA: ClassMetadata<RedisLockFactory> = ClassMetadata::new(&[]);
-        &METADATA
-    }
-
-    fn constructor() -> Option<ConstructorMeta<Self>> {
-        Some(ConstructorMeta {
-            constructor: |frame| method::construct(frame, construct),
-            build_fn: |function| {
-                function
-                    .arg(optional("servers", DataType::String, "null"))
-                    .arg(optional("prefix", DataType::String, "null"))
-                    .arg(optional("ttl", DataType::Double, "null"))
-                    .arg(optional("autoRelease", DataType::Bool, "true"))
-                    .required_args(0)
-            },
-            flags: None,
-        })
-    }
-
-    fn method_builders() -> Vec<(FunctionBuilder<'static>, MethodFlags)> {
-        let overrides = || [optional("ttl", DataType::Double, "null"), optional("autoRelease", DataType::Bool, "null")];
-        let lock = || DataType::object(RedisLock::CLASS_NAME);
-        let create = [required("key", DataType::String)].into_iter().chain(overrides());
-        let restore =
-            [required("key", DataType::String), required("token", DataType::String)].into_iter().chain(overrides());
-        vec![
-            (
-                with_args(FunctionBuilder::new("createLock", handler!(create_lock)), 1, create.collect()).returns(
-                    lock(),
-                    false,
-                    false,
-                ),
-                PUBLIC,
-            ),
-            (
-                with_args(FunctionBuilder::new("restoreLock", handler!(restore_lock)), 2, restore.collect()).returns(
-                    lock(),
-                    false,
-                    false,
-                ),
-                PUBLIC,
-            ),
-        ]
-    }
-
-    fn constants() -> &'static [(&'static str, &'static dyn IntoZvalDyn, DocComments, ConstantFlags)] {
-        &[]
-    }
-}
+registered_class!(RedisLockFactory);
 
 impl Class for RedisLockFactory {
     const RETURN_STATIC: &'static [&'static str] = &[];
     const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 0), ("restoreLock", 1)];
-}
 
-fn construct(args: &mut Args) -> Result<RedisLockFactory, Stop> {
-    args.expect(0, 4)?;
-    let address = args.optional_string(1)?;
-    let prefix = args.optional_string(2)?;
-    let ttl = ttl(args, 3)?;
-    let auto_release = args.bool(4, true)?;
-    Ok(RedisLockFactory {
-        store: stores::given(args, 1, address)?,
-        prefix: prefix.map_or_else(settings::prefix, Into::into),
-        options: settings::options(ttl, auto_release)?,
-    })
+    fn constructor_args() -> (usize, Vec<Arg<'static>>) {
+        let servers = optional("servers", DataType::String, "null");
+        let prefix = optional("prefix", DataType::String, "null");
+        let ttl = optional("ttl", DataType::Double, "null");
+        (0, vec![servers, prefix, ttl, optional("autoRelease", DataType::Bool, "true")])
+    }
+
+    fn construct(args: &mut Args) -> Result<Self, Stop> {
+        args.expect(0, 4)?;
+        let address = args.optional_string(1)?;
+        let prefix = args.optional_string(2)?;
+        let ttl = ttl(args, 3)?;
+        let auto_release = args.bool(4, true)?;
+        Ok(Self {
+            store: stores::given(args, 1, address)?,
+            prefix: prefix.map_or_else(settings::prefix, Into::into),
+            options: settings::options(ttl, auto_release)?,
+        })
+    }
+
+    fn methods() -> Vec<Method> {
+        let text = |name| required(name, DataType::String);
+        let overrides = || [optional("ttl", DataType::Double, "null"), optional("autoRelease", DataType::Bool, "null")];
+        let create = [text("key")].into_iter().chain(overrides()).collect();
+        let restore = [text("key"), text("token")].into_iter().chain(overrides()).collect();
+        vec![
+            method("createLock", handler!(create_lock), 1, create, object(RedisLock::CLASS_NAME)),
+            method("restoreLock", handler!(restore_lock), 2, restore, object(RedisLock::CLASS_NAME)),
+        ]
+    }
 }
 
 fn create_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {

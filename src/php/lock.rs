@@ -7,14 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    call, exceptions,
-    interrupt::{Pump, Quiet},
-    method::Stop,
-    request,
-    stores::SharedStore,
-    zend,
-};
+use super::{exceptions, interrupt::Pump, method::Stop, request, stores::SharedStore};
 use crate::{
     lock::{
         engine::{Acquire, Acquired, Engine},
@@ -28,13 +21,12 @@ use crate::{
     },
     sys::{clock::SystemClock, fork, identity, poll::Sleeper},
 };
-use ext_php_rs::types::Zval;
 
 /// Of one object. No borrow of its cells is held while PHP code runs, which may use the object itself.
 pub struct RedisLock {
-    key: Arc<Key>,
-    options: Options,
-    store: Rc<SharedStore>,
+    pub(super) key: Arc<Key>,
+    pub(super) options: Options,
+    pub(super) store: Rc<SharedStore>,
     /// The token to acquire with. None: a new one each time.
     owner: Option<Token>,
     lease: RefCell<Option<Arc<Lease>>>,
@@ -62,7 +54,7 @@ impl RedisLock {
     }
 
     /// `bare`: the first try may be one that does not tell who holds the key.
-    fn take(&self, method: &str, wait: Duration, bare: bool) -> Result<Acquired, Stop> {
+    pub(super) fn take(&self, method: &str, wait: Duration, bare: bool) -> Result<Acquired, Stop> {
         let _use = self.begin(method)?;
         let pump = Pump::default();
         let engine = self.engine(&pump);
@@ -165,72 +157,6 @@ impl RedisLock {
         finish(&pump, refreshed, false)
     }
 
-    /// Calls `critical` while the lock is held.
-    pub fn synchronized(&self, critical: &mut Zval, wait: Duration) -> Result<Zval, Stop> {
-        if let Acquired::Busy { holder, waited } = self.take("synchronized", wait, !wait.is_zero())? {
-            return Err(exceptions::timeout(self.key.name(), holder.as_ref(), waited));
-        }
-        let Some(lease) = self.lease() else { return Err(exceptions::error("The lease is gone")) };
-        // Also with autoRelease: false, for what a fatal error leaves behind.
-        request::keep(&lease, &self.store, self.options.limits);
-        let called = call::guarded(critical);
-        let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop));
-        let key = self.key.name();
-        let result = match (called, ending) {
-            (Err(Stop::Bailout), _) => Err(Stop::Bailout),
-            (_, Ending::Stopped(stop)) => Err(stop),
-            (Ok(value), Ending::Over) => Ok(value),
-            (Ok(value), Ending::Lost) => Err(exceptions::lost(key, value)),
-            (Ok(value), Ending::Unknown(error)) => exceptions::warn(&unreleased(key, &error)).map(|()| value),
-            (Err(stop), Ending::Over) => Err(stop),
-            (Err(_), Ending::Lost) => Err(warn_beside_exception(&format!(
-                "The lock {} was lost before the exception that ended its holder",
-                exceptions::quoted(key)
-            ))),
-            (Err(_), Ending::Unknown(error)) => Err(warn_beside_exception(&unreleased(key, &error))),
-        };
-        match result {
-            Ok(value) if call::is_generator(&value) => Err(exceptions::logic(
-                "RedisLock::synchronized(): Argument #1 ($critical) must not return a Generator: \
-                 its body would run after the release",
-            )),
-            result => result,
-        }
-    }
-
-    /// Frees the lock at the end of `synchronized`.
-    fn end(&self, lease: &Arc<Lease>, called: Result<(), Stop>) -> Ending {
-        if lease.process() != fork::process() {
-            return Ending::Over;
-        }
-        let was_lost = lease.is_expired(SystemClock.now());
-        // The callable may have released it, and even acquired it anew on this object.
-        let current = self.lease().unwrap_or_else(|| lease.clone());
-        // The engine takes signals off its queue, but calls no handler, while an exception is pending.
-        let exception = zend::suspend_exception();
-        let pump = Pump::default();
-        let nothing_may_run = called == Err(Stop::Bailout) || zend::is_exit(exception);
-        let interrupt: &dyn Interrupt = if nothing_may_run { &Quiet } else { &pump };
-        let engine = self.engine(interrupt);
-        let released = if current.may_live() { engine.release(&current, engine.deadline()) } else { Ok(true) };
-        if !current.may_live() || !self.options.auto_release {
-            request::forget(&current);
-        }
-        request::forget(lease);
-        if !exception.is_null() && pump.stop() != Err(Stop::Bailout) {
-            zend::resume_exception(exception);
-        }
-        match (pump.stop(), released) {
-            (Err(stop), _) => Ending::Stopped(stop),
-            // It held the key to the end.
-            (Ok(()), Ok(true)) if lease.state() == State::Settled => Ending::Over,
-            (Ok(()), Ok(_)) => Ending::Lost,
-            (Ok(()), Err(Error::Forked)) => Ending::Over,
-            (Ok(()), Err(_)) if was_lost => Ending::Lost,
-            (Ok(()), Err(error)) => Ending::Unknown(error),
-        }
-    }
-
     pub fn is_acquired(&self) -> bool {
         self.lease().is_some_and(|lease| lease.is_valid(SystemClock.now()))
     }
@@ -278,7 +204,7 @@ impl RedisLock {
         finish(&pump, evicted, false)
     }
 
-    fn engine<'a>(&'a self, interrupt: &'a dyn Interrupt) -> Engine<'a> {
+    pub(super) fn engine<'a>(&'a self, interrupt: &'a dyn Interrupt) -> Engine<'a> {
         Engine {
             store: &*self.store.store,
             clock: &SystemClock,
@@ -289,7 +215,7 @@ impl RedisLock {
     }
 
     /// This process's lease: a forked child has none of its parent's.
-    fn lease(&self) -> Option<Arc<Lease>> {
+    pub(super) fn lease(&self) -> Option<Arc<Lease>> {
         self.lease.borrow().clone().filter(|lease| lease.process() == fork::process())
     }
 
@@ -331,24 +257,6 @@ impl Drop for InUse<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }
-}
-
-/// How a lease ended at the end of `synchronized`.
-enum Ending {
-    /// Freed: by us, by the callable, or, in a forked child, not ours to free.
-    Over,
-    Lost,
-    Unknown(Error),
-    Stopped(Stop),
-}
-
-fn unreleased(key: &[u8], error: &Error) -> String {
-    format!("The lock {} could not be released: {error}", exceptions::quoted(key))
-}
-
-/// The exception goes on.
-fn warn_beside_exception(message: &str) -> Stop {
-    exceptions::warn(message).err().unwrap_or(Stop::Thrown)
 }
 
 impl Drop for RedisLock {

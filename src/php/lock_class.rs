@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use ext_php_rs::{
-    builders::FunctionBuilder,
-    class::{ClassEntryInfo, ClassMetadata, ConstructorMeta, RegisteredClass},
-    convert::IntoZvalDyn,
-    describe::DocComments,
-    flags::{ConstantFlags, DataType, MethodFlags},
+    args::Arg,
+    flags::DataType,
     types::{ZendHashTable, ZendStr, Zval},
 };
 
@@ -15,7 +12,10 @@ use super::{
     args::Args,
     exceptions,
     lock::RedisLock,
-    method::{self, Class, PUBLIC, PUBLIC_STATIC, Stop, handler, optional, required, with_args},
+    method::{
+        self, BOOL, Class, MIXED, Method, STRING, Stop, handler, method, nullable, optional, registered_class,
+        required, static_method,
+    },
     settings, stores,
 };
 use crate::lock::{
@@ -26,113 +26,54 @@ use crate::lock::{
     ttl::Ttl,
 };
 
-impl RegisteredClass for RedisLock {
-    const CLASS_NAME: &'static str = "RedisLock";
-    const BUILDER_MODIFIER: Option<fn(ext_php_rs::builders::ClassBuilder) -> ext_php_rs::builders::ClassBuilder> = None;
-    const EXTENDS: Option<ClassEntryInfo> = None;
-    const IMPLEMENTS: &'static [ClassEntryInfo] = &[];
-
-    fn get_metadata() -> &'static ClassMetadata<Self> {
-        static METADATA: ClassMetadata<RedisLock> = ClassMetadata::new(&[]);
-        &METADATA
-    }
-
-    fn constructor() -> Option<ConstructorMeta<Self>> {
-        Some(ConstructorMeta {
-            constructor: |frame| method::construct(frame, construct),
-            build_fn: |function| {
-                [required("key", DataType::String)]
-                    .into_iter()
-                    .chain(lock_options())
-                    .fold(function, FunctionBuilder::arg)
-                    .required_args(1)
-            },
-            flags: None,
-        })
-    }
-
-    fn method_builders() -> Vec<(FunctionBuilder<'static>, MethodFlags)> {
-        let wait = |default, data_type| optional("wait", data_type, default);
-        let ttl = || optional("ttl", DataType::Double, "null");
-        let restore_args =
-            [required("key", DataType::String), required("token", DataType::String)].into_iter().chain(lock_options());
-        vec![
-            (
-                with_args(FunctionBuilder::new("acquire", handler!(acquire)), 0, vec![wait("0.0", DataType::Double)])
-                    .returns(DataType::Bool, false, false),
-                PUBLIC,
-            ),
-            (
-                with_args(
-                    FunctionBuilder::new("synchronized", handler!(synchronized)),
-                    1,
-                    vec![required("critical", DataType::Callable), wait("null", DataType::Double)],
-                )
-                .returns(DataType::Mixed, false, false),
-                PUBLIC,
-            ),
-            (FunctionBuilder::new("release", handler!(release)).returns(DataType::Bool, false, false), PUBLIC),
-            (
-                with_args(FunctionBuilder::new("refresh", handler!(refresh)), 0, vec![ttl()]).returns(
-                    DataType::Bool,
-                    false,
-                    false,
-                ),
-                PUBLIC,
-            ),
-            (FunctionBuilder::new("isAcquired", handler!(is_acquired)).returns(DataType::Bool, false, false), PUBLIC),
-            (FunctionBuilder::new("isExpired", handler!(is_expired)).returns(DataType::Bool, false, false), PUBLIC),
-            (
-                FunctionBuilder::new("getRemainingLifetime", handler!(get_remaining_lifetime)).returns(
-                    DataType::Double,
-                    false,
-                    true,
-                ),
-                PUBLIC,
-            ),
-            (FunctionBuilder::new("getKey", handler!(get_key)).returns(DataType::String, false, false), PUBLIC),
-            (FunctionBuilder::new("getToken", handler!(get_token)).returns(DataType::String, false, true), PUBLIC),
-            (FunctionBuilder::new("getHolder", handler!(get_holder)).returns(DataType::Array, false, true), PUBLIC),
-            (
-                FunctionBuilder::new("forceRelease", handler!(force_release)).returns(DataType::Bool, false, false),
-                PUBLIC,
-            ),
-            (
-                with_args(FunctionBuilder::new("restore", handler!(restore)), 2, restore_args.collect()).returns(
-                    DataType::Mixed,
-                    false,
-                    false,
-                ),
-                PUBLIC_STATIC,
-            ),
-        ]
-    }
-
-    fn constants() -> &'static [(&'static str, &'static dyn IntoZvalDyn, DocComments, ConstantFlags)] {
-        &[]
-    }
-}
+registered_class!(RedisLock);
 
 impl Class for RedisLock {
     const RETURN_STATIC: &'static [&'static str] = &["restore"];
     const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 3), ("restore", 1), ("restore", 4)];
+
+    fn constructor_args() -> (usize, Vec<Arg<'static>>) {
+        (1, [required("key", DataType::String)].into_iter().chain(lock_options()).collect())
+    }
+
+    fn construct(args: &mut Args) -> Result<Self, Stop> {
+        args.expect(1, 5)?;
+        let name = args.string(1)?;
+        let given = Given::read(args, 2)?;
+        let key = args.check(1, Key::new(&given.prefix, name))?;
+        Ok(Self::new(key, given.options, given.store))
+    }
+
+    fn methods() -> Vec<Method> {
+        let wait = |default| optional("wait", DataType::Double, default);
+        let ttl = optional("ttl", DataType::Double, "null");
+        let critical = required("critical", DataType::Callable);
+        let handle = [required("key", DataType::String), required("token", DataType::String)];
+        let handle = handle.into_iter().chain(lock_options()).collect();
+        vec![
+            method("acquire", handler!(acquire), 0, vec![wait("0.0")], BOOL),
+            method("synchronized", handler!(synchronized), 1, vec![critical, wait("null")], MIXED),
+            method("release", handler!(release), 0, vec![], BOOL),
+            method("refresh", handler!(refresh), 0, vec![ttl], BOOL),
+            method("isAcquired", handler!(is_acquired), 0, vec![], BOOL),
+            method("isExpired", handler!(is_expired), 0, vec![], BOOL),
+            method("getRemainingLifetime", handler!(get_remaining_lifetime), 0, vec![], nullable(DataType::Double)),
+            method("getKey", handler!(get_key), 0, vec![], STRING),
+            method("getToken", handler!(get_token), 0, vec![], nullable(DataType::String)),
+            method("getHolder", handler!(get_holder), 0, vec![], nullable(DataType::Array)),
+            method("forceRelease", handler!(force_release), 0, vec![], BOOL),
+            static_method(method("restore", handler!(restore), 2, handle, MIXED)),
+        ]
+    }
 }
 
-fn lock_options() -> [ext_php_rs::args::Arg<'static>; 4] {
+fn lock_options() -> [Arg<'static>; 4] {
     [
         optional("ttl", DataType::Double, "null"),
         optional("autoRelease", DataType::Bool, "true"),
         optional("servers", DataType::String, "null"),
         optional("prefix", DataType::String, "null"),
     ]
-}
-
-fn construct(args: &mut Args) -> Result<RedisLock, Stop> {
-    args.expect(1, 5)?;
-    let name = args.string(1)?;
-    let given = Given::read(args, 2)?;
-    let key = args.check(1, Key::new(&given.prefix, name))?;
-    Ok(RedisLock::new(key, given.options, given.store))
 }
 
 fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {

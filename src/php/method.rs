@@ -40,12 +40,9 @@ pub fn run(frame: &mut ExecuteData, value: &mut Zval, body: Body) {
     }
 }
 
-/// The constructor of a class: as `run`, but the value is the object's.
-pub fn construct<T: RegisteredClass>(
-    frame: &mut ExecuteData,
-    body: fn(&mut Args) -> std::result::Result<T, Stop>,
-) -> ConstructorResult<T> {
-    let object = body(&mut Args::new(frame));
+/// Runs a constructor. What it throws is pending when it returns.
+pub fn construct<T: Class>(frame: &mut ExecuteData) -> ConstructorResult<T> {
+    let object = T::construct(&mut Args::new(frame));
     // Looked at last: what an argument's conversion runs may have constructed the object.
     match object {
         Ok(_) if frame.get_object::<T>().is_some() => {
@@ -68,6 +65,37 @@ macro_rules! handler {
 }
 pub(super) use handler;
 
+/// A function of the engine's convention.
+pub type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
+
+pub type Method = (FunctionBuilder<'static>, MethodFlags);
+
+/// A public method: its name, what it does, how many arguments it needs at least, and their types.
+pub fn method(name: &str, handler: Handler, least: usize, args: Vec<Arg<'static>>, value: Type) -> Method {
+    let Type(data_type, nullable) = value;
+    let function = with_args(FunctionBuilder::new(name, handler), least, args).returns(data_type, false, nullable);
+    (function, MethodFlags::Public)
+}
+
+pub fn static_method((function, flags): Method) -> Method {
+    (function, flags | MethodFlags::Static)
+}
+
+/// What a method returns, and whether that may be null.
+pub struct Type(DataType, bool);
+
+pub const BOOL: Type = Type(DataType::Bool, false);
+pub const MIXED: Type = Type(DataType::Mixed, false);
+pub const STRING: Type = Type(DataType::String, false);
+
+pub fn object(class: &'static str) -> Type {
+    Type(DataType::object(class), false)
+}
+
+pub fn nullable(data_type: DataType) -> Type {
+    Type(data_type, true)
+}
+
 /// A parameter with a default.
 pub fn optional(name: &str, data_type: DataType, default: &str) -> Arg<'static> {
     let arg = Arg::new(name, data_type).default(default);
@@ -78,21 +106,67 @@ pub fn required(name: &str, data_type: DataType) -> Arg<'static> {
     Arg::new(name, data_type)
 }
 
-pub fn with_args(
-    function: FunctionBuilder<'static>,
-    least: usize,
-    args: Vec<Arg<'static>>,
-) -> FunctionBuilder<'static> {
+pub fn with_args<'a>(function: FunctionBuilder<'a>, least: usize, args: Vec<Arg<'static>>) -> FunctionBuilder<'a> {
     args.into_iter().fold(function, FunctionBuilder::arg).required_args(least)
 }
 
-/// What a class of ours adds to what ext-php-rs knows of it.
+/// A class of ours.
 pub trait Class: RegisteredClass {
     /// Static methods whose return type is `static`.
     const RETURN_STATIC: &'static [&'static str];
     /// Parameters that backtraces must not show: method, position from 0.
     const SENSITIVE: &'static [(&'static str, u32)];
+
+    /// How many arguments the constructor needs at least, and which it takes.
+    fn constructor_args() -> (usize, Vec<Arg<'static>>);
+    fn construct(args: &mut Args) -> std::result::Result<Self, Stop>;
+    fn methods() -> Vec<Method>;
 }
+
+/// Tells ext-php-rs of a `Class`, which is named in PHP as it is here.
+macro_rules! registered_class {
+    ($class:ident) => {
+        impl ::ext_php_rs::class::RegisteredClass for $class {
+            const CLASS_NAME: &'static str = stringify!($class);
+            const BUILDER_MODIFIER: Option<
+                fn(::ext_php_rs::builders::ClassBuilder) -> ::ext_php_rs::builders::ClassBuilder,
+            > = None;
+            const EXTENDS: Option<::ext_php_rs::class::ClassEntryInfo> = None;
+            const IMPLEMENTS: &'static [::ext_php_rs::class::ClassEntryInfo] = &[];
+
+            fn get_metadata() -> &'static ::ext_php_rs::class::ClassMetadata<Self> {
+                static METADATA: ::ext_php_rs::class::ClassMetadata<$class> =
+                    ::ext_php_rs::class::ClassMetadata::new(&[]);
+                &METADATA
+            }
+
+            fn constructor() -> Option<::ext_php_rs::class::ConstructorMeta<Self>> {
+                Some(::ext_php_rs::class::ConstructorMeta {
+                    constructor: $crate::php::method::construct,
+                    build_fn: |function| {
+                        let (least, args) = <Self as $crate::php::method::Class>::constructor_args();
+                        $crate::php::method::with_args(function, least, args)
+                    },
+                    flags: None,
+                })
+            }
+
+            fn method_builders() -> Vec<$crate::php::method::Method> {
+                <Self as $crate::php::method::Class>::methods()
+            }
+
+            fn constants() -> &'static [(
+                &'static str,
+                &'static dyn ::ext_php_rs::convert::IntoZvalDyn,
+                ::ext_php_rs::describe::DocComments,
+                ::ext_php_rs::flags::ConstantFlags,
+            )] {
+                &[]
+            }
+        }
+    };
+}
+pub(super) use registered_class;
 
 pub fn register<T: Class>() -> Result<()> {
     let builder = T::method_builders()
@@ -114,9 +188,6 @@ pub fn register<T: Class>() -> Result<()> {
         .register()
 }
 
-pub const PUBLIC: MethodFlags = MethodFlags::Public;
-pub const PUBLIC_STATIC: MethodFlags = MethodFlags::Public.union(MethodFlags::Static);
-
 fn find_method(class: &mut ClassEntry, name: &str) -> Option<&'static mut zend_function> {
     // SAFETY: the table of a class that is being registered holds functions by their name in lower case.
     unsafe {
@@ -130,8 +201,8 @@ fn find_method(class: &mut ClassEntry, name: &str) -> Option<&'static mut zend_f
 fn return_static(class: &mut ClassEntry, method: &str) {
     const MAY_BE_STATIC: u32 = 1 << 15;
     if let Some(function) = find_method(class, method) {
-        // SAFETY: the return type stands before the types of the arguments; the table is ours and writable, and the
-        // method has a return type.
+        // SAFETY: the return type stands before the types of the arguments, in a table that ext-php-rs has on the heap
+        // and that nobody else looks at while the class is being registered.
         unsafe { (*function.internal_function.arg_info.sub(1)).type_.type_mask = MAY_BE_STATIC };
     }
 }

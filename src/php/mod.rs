@@ -12,6 +12,7 @@ mod method;
 mod request;
 mod settings;
 mod stores;
+mod synchronized;
 mod zend;
 
 use ext_php_rs::{builders::ModuleBuilder, php_module};

@@ -1,0 +1,109 @@
+//! `RedisLock::synchronized()`: whatever way the callable ends, the lock is freed, and what the callable gave or threw
+//! is not hidden.
+
+use std::{sync::Arc, time::Duration};
+
+use ext_php_rs::types::Zval;
+
+use super::{
+    call, exceptions,
+    interrupt::{Pump, Quiet},
+    lock::RedisLock,
+    method::Stop,
+    request, zend,
+};
+use crate::{
+    lock::{
+        engine::Acquired,
+        error::Error,
+        lease::{Lease, State},
+        ports::{Clock, Interrupt},
+    },
+    sys::{clock::SystemClock, fork},
+};
+
+impl RedisLock {
+    /// Calls `critical` while the lock is held.
+    pub fn synchronized(&self, critical: &mut Zval, wait: Duration) -> Result<Zval, Stop> {
+        if let Acquired::Busy { holder, waited } = self.take("synchronized", wait, !wait.is_zero())? {
+            return Err(exceptions::timeout(self.key.name(), holder.as_ref(), waited));
+        }
+        let Some(lease) = self.lease() else { return Err(exceptions::error("The lease is gone")) };
+        // Also with autoRelease: false, for what a fatal error leaves behind.
+        request::keep(&lease, &self.store, self.options.limits);
+        let called = call::guarded(critical);
+        let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop));
+        let key = self.key.name();
+        let result = match (called, ending) {
+            (Err(Stop::Bailout), _) => Err(Stop::Bailout),
+            (_, Ending::Stopped(stop)) => Err(stop),
+            (Ok(value), Ending::Over) => Ok(value),
+            (Ok(value), Ending::Lost) => Err(exceptions::lost(key, value)),
+            (Ok(value), Ending::Unknown(error)) => exceptions::warn(&unreleased(key, &error)).map(|()| value),
+            (Err(stop), Ending::Over) => Err(stop),
+            (Err(_), Ending::Lost) => Err(warn_beside_exception(&format!(
+                "The lock {} was lost before the exception that ended its holder",
+                exceptions::quoted(key)
+            ))),
+            (Err(_), Ending::Unknown(error)) => Err(warn_beside_exception(&unreleased(key, &error))),
+        };
+        match result {
+            Ok(value) if call::is_generator(&value) => Err(exceptions::logic(
+                "RedisLock::synchronized(): Argument #1 ($critical) must not return a Generator: \
+                 its body would run after the release",
+            )),
+            result => result,
+        }
+    }
+
+    /// Frees the lock at the end of `synchronized`.
+    fn end(&self, lease: &Arc<Lease>, called: Result<(), Stop>) -> Ending {
+        if lease.process() != fork::process() {
+            return Ending::Over;
+        }
+        let was_lost = lease.is_expired(SystemClock.now());
+        // The callable may have released it, and even acquired it anew on this object.
+        let current = self.lease().unwrap_or_else(|| lease.clone());
+        // The engine takes signals off its queue, but calls no handler, while an exception is pending.
+        let exception = zend::suspend_exception();
+        let pump = Pump::default();
+        let nothing_may_run = called == Err(Stop::Bailout) || zend::is_exit(exception);
+        let interrupt: &dyn Interrupt = if nothing_may_run { &Quiet } else { &pump };
+        let engine = self.engine(interrupt);
+        let released = if current.may_live() { engine.release(&current, engine.deadline()) } else { Ok(true) };
+        if !current.may_live() || !self.options.auto_release {
+            request::forget(&current);
+        }
+        request::forget(lease);
+        if !exception.is_null() && pump.stop() != Err(Stop::Bailout) {
+            zend::resume_exception(exception);
+        }
+        match (pump.stop(), released) {
+            (Err(stop), _) => Ending::Stopped(stop),
+            // It held the key to the end.
+            (Ok(()), Ok(true)) if lease.state() == State::Settled => Ending::Over,
+            (Ok(()), Ok(_)) => Ending::Lost,
+            (Ok(()), Err(Error::Forked)) => Ending::Over,
+            (Ok(()), Err(_)) if was_lost => Ending::Lost,
+            (Ok(()), Err(error)) => Ending::Unknown(error),
+        }
+    }
+}
+
+/// How a lease ended at the end of `synchronized`.
+enum Ending {
+    /// Freed: by us, by the callable, or, in a forked child, not ours to free.
+    Over,
+    Lost,
+    Unknown(Error),
+    Stopped(Stop),
+}
+
+fn unreleased(key: &[u8], error: &Error) -> String {
+    format!("The lock {} could not be released: {error}", exceptions::quoted(key))
+}
+
+/// The exception goes on.
+fn warn_beside_exception(message: &str) -> Stop {
+    exceptions::warn(message).err().unwrap_or(Stop::Thrown)
+}
