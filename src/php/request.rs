@@ -112,7 +112,7 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
 /// The end of a request: all leases within the time of one call.
 pub extern "C" fn end(_type: i32, _module: i32) -> i32 {
     let start = SystemClock.now();
-    for entry in LEASES.take() {
+    for entry in LEASES.try_with(RefCell::take).unwrap_or_default() {
         // Nobody is left to hear of a failure: the key's ttl ends it. A panic ends no other lease's turn.
         let _ = catch_unwind(AssertUnwindSafe(|| free_now(&entry, entry.limits.deadline(start))));
     }
