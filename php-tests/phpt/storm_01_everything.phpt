@@ -66,7 +66,7 @@ pcntl_signal(SIGUSR1, function () use (&$handled, &$children, &$wrong, &$mayThro
         $mayThrow = false;
         throw new Stop();
     } elseif ($what === 'lock') {
-        $lock = new RedisLock('of the handler', ttl: 60);
+        $lock = new RedisLock('of the handler ' . getmypid(), ttl: 60);
         $lock->acquire() && $lock->refresh() && $lock->release() || $wrong[] = 'handler';
     } elseif ($what === 'exit' || $what === 'come back') {
         $child = pcntl_fork();

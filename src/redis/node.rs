@@ -17,7 +17,7 @@ pub struct Node {
     server: Server,
     /// The connection, while nobody uses it. Whoever uses it takes it away: a signal handler that runs meanwhile and
     /// uses a lock itself opens one of its own.
-    idle: Cell<Option<Connection>>,
+    idle: Cell<Option<Box<Connection>>>,
     tls: TlsConfig,
 }
 
@@ -89,7 +89,7 @@ impl Node {
         }
     }
 
-    fn ask_once(&self, call: &Call, talk: &Talk) -> Result<(Connection, Result<Value, Trouble>), Fault> {
+    fn ask_once(&self, call: &Call, talk: &Talk) -> Result<(Box<Connection>, Result<Value, Trouble>), Fault> {
         let was_stopped = call.interrupt.stopped();
         let mut connection = self.connection(call)?;
         if call.interrupt.stopped() && !was_stopped {
@@ -100,7 +100,7 @@ impl Node {
         Ok((connection, answer))
     }
 
-    fn connection(&self, call: &Call) -> Result<Connection, Fault> {
+    fn connection(&self, call: &Call) -> Result<Box<Connection>, Fault> {
         if call.clock.now() >= call.until {
             // What is sent now is answered too late.
             return Err(self.fault(Cause::Unreachable("no time is left for a request".into())));
@@ -109,13 +109,13 @@ impl Node {
             return Ok(connection);
         }
         let attempt = Attempt::unless_stopped(call, call.limits.connect);
-        dial::open(&self.server, &self.tls, &attempt).map_err(|trouble| match trouble {
+        dial::open(&self.server, &self.tls, &attempt).map(Box::new).map_err(|trouble| match trouble {
             Trouble::Forked => self.fault(Cause::Forked),
             trouble => self.fault(Cause::Unreachable(trouble.to_string())),
         })
     }
 
-    fn put_back(&self, mut connection: Connection, call: &Call) {
+    fn put_back(&self, mut connection: Box<Connection>, call: &Call) {
         connection.used(call.clock.now());
         self.idle.set(Some(connection));
     }
