@@ -206,11 +206,12 @@ fn a_reply_without_end_ends_at_the_time_out() {
     for _ in 0..4 {
         let (store, host) = (store(&server.address()), Host::default());
         let start = Instant::now();
-        let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call_within(SHORT));
+        let limits = Limits { command: ms(1_000), ..LIMITS };
+        let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call_within(limits));
         // In time, or earlier where it was too much.
         no_answer(vote);
-        assert!(start.elapsed() < SHORT.command + Duration::from_secs(5), "{:?}", start.elapsed());
-        assert!(host.longest_silence(start) < Duration::from_secs(1), "{:?}", host.longest_silence(start));
+        assert!(start.elapsed() < limits.command * 4, "{:?}", start.elapsed());
+        assert!(host.longest_silence(start) < limits.command / 2, "{:?}", host.longest_silence(start));
     }
     server.finish();
 }
