@@ -170,7 +170,9 @@ pub fn value(message: &str) -> Stop {
     Stop::Thrown
 }
 
-/// Warns. A user's error handler may run: it may throw, where nothing is pending, exit, and fail.
+/// Warns. A user's error handler may run: it may exit, and fail. What it throws is dropped, as many a framework's
+/// handler throws for each warning: it would take away what the warning is beside, the value or exception of work that
+/// was done. The warning then goes to PHP's error log.
 pub fn warn(message: &str) -> std::result::Result<(), Stop> {
     let pending = zend::suspend_exception();
     let message = message.replace('\0', "\\0");
@@ -184,9 +186,10 @@ pub fn warn(message: &str) -> std::result::Result<(), Stop> {
         // What was pending goes down with the request.
         return Err(Stop::Bailout);
     }
-    if !pending.is_null() {
-        zend::resume_exception(pending);
+    if zend::has_exception() {
+        zend::log(&format!("PHP Warning:  {message}"));
     }
+    zend::resume_exception(pending);
     if zend::has_exception() { Err(Stop::Thrown) } else { Ok(()) }
 }
 
@@ -197,7 +200,7 @@ fn in_words(holder: &Holder) -> String {
     });
     match holder.remaining {
         Some(left) => format!("{who}, for another {} unless it is refreshed", seconds(left)),
-        None => format!("{who}, with no end"),
+        None => format!("{who}, and has no ttl; it may be no lock"),
     }
 }
 

@@ -37,6 +37,7 @@ unsafe extern "C" {
     fn zend_is_unwind_exit(object: *const zend_object) -> bool;
     fn zend_is_graceful_exit(object: *const zend_object) -> bool;
     pub fn zend_timeout();
+    fn php_log_err_with_severity(message: *const c_char, severity: c_int);
     pub fn display_ini_entries(module: *mut c_void);
     pub static spl_ce_LogicException: *mut zend_class_entry;
     pub static spl_ce_RuntimeException: *mut zend_class_entry;
@@ -68,6 +69,13 @@ pub fn resume_exception(exception: *mut zend_object) {
             ext_php_rs_zend_object_release(dropped);
         }
     }
+}
+
+/// Writes to PHP's error log, whatever handler the script has for errors.
+pub fn log(message: &str) {
+    const NOTICE: c_int = 5;
+    // SAFETY: a string that ends in NUL.
+    unsafe { php_log_err_with_severity(super::method::c_string(message).as_ptr(), NOTICE) };
 }
 
 /// Whether it is what the engine throws for `exit`, or to end a fiber that is destroyed.

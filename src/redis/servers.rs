@@ -54,7 +54,9 @@ impl Servers {
             return Ok(Self::Memory);
         }
         let Some(url) = redis::parse_redis_url(address) else {
-            return Err(BadValue(format!("must be the address of a server: {SCHEMES}")));
+            return Err(BadValue(format!(
+                "must be the address of one server: {SCHEMES} (write : / @ ? # % in a password as %3A %2F %40 %3F %23 %25)"
+            )));
         };
         let query = unique_query(url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())))?;
         if url.fragment().is_some() {
@@ -62,7 +64,7 @@ impl Servers {
         }
         match url.scheme() {
             "redis" => {
-                refuse_unknown(&query, "none")?;
+                refuse_unknown(&query, ", and its database in the path")?;
                 Server::tcp(address, None)
             }
             "rediss" => Server::tls(address, query),
@@ -115,7 +117,7 @@ impl Server {
             (None, None) => None,
             _ => return Err(BadValue("must have both cert and key, or neither".into())),
         };
-        refuse_unknown(&query, "cafile, cert and key")?;
+        refuse_unknown(&query, " but cafile, cert and key")?;
         let plain = format!("redis{}", address.trim_start_matches(|c| c != ':'));
         let plain = plain.split('?').next().unwrap_or_default();
         Self::tcp(plain, Some(TlsFiles { authorities, certificate }))
@@ -130,14 +132,14 @@ impl Server {
             None => 0,
         };
         let (username, password) = (query.remove("user"), query.remove("password"));
-        refuse_unknown(&query, "db, user and password")?;
+        refuse_unknown(&query, " but db, user and password")?;
         Self { name: format!("unix://{}", shown(&path)), address: Address::Unix(path), username, password, database }
             .checked()
     }
 
     fn checked(mut self) -> Result<Self, BadValue> {
         if self.username.is_some() && self.password.is_none() {
-            return Err(BadValue("must have a password beside the user".into()));
+            return Err(BadValue("must have a password beside the user (a password alone is \":password@\")".into()));
         }
         if self.database < 0 {
             return Err(BadValue("must have a database of 0 or more".into()));
@@ -171,9 +173,7 @@ fn refuse_unknown(query: &Query, known: &str) -> Result<(), BadValue> {
     if query.is_empty() {
         return Ok(());
     }
-    Err(BadValue(format!(
-        "must have no parameters after \"?\" but {known}; write ? and & in a password as %3F and %26"
-    )))
+    Err(BadValue(format!("must have no parameters after \"?\"{known} (write ? and & in a password as %3F and %26)")))
 }
 
 impl fmt::Debug for Server {
