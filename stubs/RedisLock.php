@@ -29,8 +29,8 @@ class RedisLock
      *                                 null: the setting redis_lock.servers.
      * @param string|null $prefix      Put before the key. null: the setting redis_lock.prefix.
      *
-     * @throws \ValueError     A value is out of range, the key is empty or has the form of a helper key,
-     *                         or the server's address is malformed.
+     * @throws \ValueError     A value is out of range, the key is empty or ends like this library's own keys
+     *                         (":redis_lock:queue", ":redis_lock:fence"), or the server's address is malformed.
      * @throws \LogicException The object is constructed already.
      */
     public function __construct(
@@ -64,7 +64,7 @@ class RedisLock
      * $critical returned. An exception of $critical goes through untouched.
      *
      * If the server cannot be reached for the release, the value is returned and a warning is raised; the key
-     * then lives until its ttl ends.
+     * then lives until its ttl ends. What an error handler throws for that warning is dropped.
      *
      * @template T
      *
@@ -81,6 +81,7 @@ class RedisLock
      *                                         whose body would run after the release.
      * @throws \RedisLock\ConnectionException  The server cannot be reached, or did not answer in time.
      * @throws \RedisLock\CommandException     The server answered with an error.
+     * @throws \RedisLock\Exception            The operating system gave no randomness for a token.
      */
     public function synchronized(callable $critical, ?float $wait = null): mixed
     {
@@ -114,7 +115,8 @@ class RedisLock
     }
 
     /**
-     * Whether this object's lease is valid now. Local: no request is sent.
+     * Whether this object's lease is valid now. Local: no request is sent, so that it knows nothing of a
+     * forceRelease() elsewhere, or of a server that forgot.
      */
     public function isAcquired(): bool
     {
@@ -122,6 +124,8 @@ class RedisLock
 
     /**
      * Whether this object had a lease that ran out or was lost before it was released. Local: no request is sent.
+     * The server may keep the key a little longer, for the allowance that getRemainingLifetime() names: refresh()
+     * may still succeed then.
      */
     public function isExpired(): bool
     {

@@ -32,7 +32,7 @@ class RedisLockFactory
      * @param float|null $ttl         Seconds. null: the factory's.
      * @param bool|null  $autoRelease null: the factory's.
      *
-     * @throws \ValueError A value is out of range, or the key is empty or has the form of a helper key.
+     * @throws \ValueError A value is out of range, or the key is empty or ends like this library's own keys.
      */
     public function createLock(string $key, ?float $ttl = null, ?bool $autoRelease = null): RedisLock
     {
