@@ -16,6 +16,7 @@ use crate::{
         lease::{Lease, State},
         options::Options,
         ports::{Clock, Interrupt},
+        time::Moment,
         token::{Holder, Token},
         ttl::Ttl,
     },
@@ -98,7 +99,7 @@ impl RedisLock {
     }
 
     /// So that the object is never refused because of its own old key.
-    fn free_remains(&self, engine: &Engine, start: crate::lock::time::Moment, pump: &Pump) -> Result<(), Stop> {
+    fn free_remains(&self, engine: &Engine, start: Moment, pump: &Pump) -> Result<(), Stop> {
         let Some(old) = self.lease().filter(|lease| self.owner.is_none() && lease.may_live()) else {
             return Ok(());
         };
