@@ -117,7 +117,27 @@ fn a_server_that_says_nothing_to_a_tls_greeting() {
         let mut peer = listener.accept();
         std::io::Read::read_to_end(&mut peer.0, &mut Vec::new()).unwrap();
     });
-    let error = fails_after_a_second(&format!("rediss://127.0.0.1:{}", server.port()));
+    // An authority of our own: whether the system has any is its affair.
+    let authority = std::env::temp_dir().join(format!("redis_lock_authority.{}.pem", std::process::id()));
+    let made = std::process::Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            "/CN=test",
+        ])
+        .args(["-keyout", "/dev/null", "-out"])
+        .arg(&authority)
+        .output()
+        .expect("openssl is needed (Debian's package openssl)");
+    assert!(made.status.success(), "{made:?}");
+    let error = fails_after_a_second(&format!("rediss://127.0.0.1:{}?cafile={}", server.port(), authority.display()));
+    std::fs::remove_file(authority).unwrap();
     assert!(error.ends_with(": nothing came within 1 s"), "{error}");
     server.finish();
 }

@@ -83,7 +83,7 @@ is_there() { # PACKAGE
     case $1 in
         gcc) command -v cc ;;
         libc6-dev) printf '#include <stdlib.h>\n' | cc -E - ;;
-        ca-certificates) [ -n "${SSL_CERT_FILE:-}" ] || [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs ] ;;
+        ca-certificates) [ -e "${SSL_CERT_FILE:-}" ] || [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs ] ;;
         libclang-dev)
             [ -n "${LIBCLANG_PATH:-}" ] || command -v llvm-config ||
                 ls -d /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/llvm-*/lib/clang/*/include
