@@ -8,6 +8,8 @@ redis_lock.connect_timeout=0.7
 redis_lock.command_timeout=0.7
 --FILE--
 <?php
+use RedisLock\Tests\Support\Certificates;
+
 require __DIR__ . '/phpt.inc';
 
 // The kernel takes connections for this one, until its queue is full.
@@ -47,7 +49,7 @@ foreach ([
     'no connection is taken' => "redis://$fullName",
     'no connection is taken, Unix socket' => "unix://$path",
     'the password is not answered' => "redis://:secret@$silentName",
-    'the TLS handshake is not answered' => "rediss://$silentName",
+    'the TLS handshake is not answered' => "rediss://$silentName?cafile=" . (new Certificates(server()->folder))->ca,
     'the first command is not answered' => "redis://$silentName",
 ] as $how => $address) {
     $handled = INF;
