@@ -1,10 +1,11 @@
 //! A socket that never blocks: what it is waited for is waited for in slices, so that the host is asked at least every
 //! 100 ms whether something is pending, and a signal neither fails nor repeats a request.
 //!
-//! Waiting with poll(2) and then reading is faster than a read that blocks, though it is one call more: measured over a
-//! Unix socket, 0.94 to 0.95 of phpredis's time against 1.08.
+//! A reply of a server that is near is looked for a few times before we fall asleep: measured over a Unix socket on an
+//! idle machine, 0.72 of phpredis's time against 0.99 (`bin/bench`). A read that blocks is slower than poll(2) and a
+//! read: 1.08 against 0.94.
 
-use std::{io, os::fd::OwnedFd, time::Duration};
+use std::{cell::Cell, io, os::fd::OwnedFd, time::Duration};
 
 use crate::{
     lock::{
@@ -16,6 +17,10 @@ use crate::{
         poll::{self, Waited},
     },
 };
+
+/// A server that is near and has a processor to itself answers within this: to fall asleep and be woken again would
+/// take longer than to look again and again. One that took longer the last time is waited for asleep.
+const NEAR: Duration = Duration::from_micros(40);
 
 /// One step of a call: a connection, or a request and its reply.
 #[derive(Clone, Copy)]
@@ -76,28 +81,41 @@ fn plain(error: &io::Error) -> String {
 }
 
 #[derive(Debug)]
-pub struct Socket(Guarded);
+pub struct Socket {
+    fd: Guarded,
+    /// How long the last answer took.
+    took: Cell<Duration>,
+}
 
 impl Socket {
     /// Of a socket that does not block.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self(Guarded::new(fd)?))
+        Ok(Self { fd: Guarded::new(fd)?, took: Cell::new(Duration::MAX) })
     }
 
     pub fn fd(&self) -> Result<i32, Trouble> {
-        self.0.fd().ok_or(Trouble::Forked)
+        self.fd.fd().ok_or(Trouble::Forked)
     }
 
     /// At least one byte.
     pub fn read(&self, buffer: &mut [u8], attempt: &Attempt) -> Result<usize, Trouble> {
+        let start = attempt.clock.now();
         loop {
-            self.wait(libc::POLLIN, attempt)?;
             // SAFETY: the buffer is valid for its length.
             let count = unsafe { libc::recv(self.fd()?, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
             match count {
                 0 => return Err(Trouble::Closed),
-                count if count > 0 => return Ok(count.unsigned_abs()),
+                count if count > 0 => {
+                    self.took.set(attempt.clock.now().since(start));
+                    return Ok(count.unsigned_abs());
+                }
                 _ => passing(io::Error::last_os_error())?,
+            }
+            if self.took.get() < NEAR && attempt.clock.now().since(start) < NEAR {
+                // SAFETY: lets another process have the processor, if one wants it: the server, as it may be.
+                unsafe { libc::sched_yield() };
+            } else {
+                self.wait(libc::POLLIN, attempt)?;
             }
         }
     }
