@@ -1,16 +1,20 @@
-//! The key in Redis: prefix + name, bytes as they are.
+//! The key in Redis: prefix + name, bytes as they are. And the key of its queue.
 
-use super::error::BadValue;
+use super::{error::BadValue, slot};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    full: Box<[u8]>,
+    /// Begins with the key itself.
+    queue: Box<[u8]>,
+    len: usize,
     prefix_len: usize,
 }
 
 impl Key {
     /// Keys that this library puts beside a lock's end so. A lock of such a name could destroy another lock's queue.
-    const HELPER_SUFFIXES: [&'static [u8]; 2] = [b":redis_lock:queue", b":redis_lock:fence"];
+    const HELPER_SUFFIXES: [&'static [u8]; 2] = [Self::QUEUE_SUFFIX, b":redis_lock:fence"];
+
+    const QUEUE_SUFFIX: &'static [u8] = b":redis_lock:queue";
 
     /// Far more than any name needs; beyond it copies of a key fill the memory of a process.
     const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -22,24 +26,33 @@ impl Key {
         if prefix.len() + name.len() > Self::MOST_BYTES {
             return Err(BadValue("must be at most 16 MiB long, with its prefix".into()));
         }
-        let full: Box<[u8]> = [prefix, name].concat().into();
-        if let Some(suffix) = Self::HELPER_SUFFIXES.iter().find(|suffix| full.ends_with(suffix)) {
+        let len = prefix.len() + name.len();
+        let mut key = Vec::with_capacity(len + slot::MOST_ADDED + Self::QUEUE_SUFFIX.len());
+        key.extend_from_slice(prefix);
+        key.extend_from_slice(name);
+        if let Some(suffix) = Self::HELPER_SUFFIXES.iter().find(|suffix| key.ends_with(suffix)) {
             return Err(BadValue(format!(
                 "must not end in \"{}\": that is the form of this library's own keys",
                 String::from_utf8_lossy(suffix)
             )));
         }
-        Ok(Self { full, prefix_len: prefix.len() })
+        slot::lengthen(&mut key, Self::QUEUE_SUFFIX);
+        Ok(Self { queue: key.into(), len, prefix_len: prefix.len() })
     }
 
     /// As Redis holds it.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.full
+        self.queue.get(..self.len).unwrap_or_default()
     }
 
     /// As the user gave it.
     pub fn name(&self) -> &[u8] {
-        self.full.split_at_checked(self.prefix_len).map_or(&[], |(_, name)| name)
+        self.queue.get(self.prefix_len..self.len).unwrap_or_default()
+    }
+
+    /// The key of those who wait for it, which is in its slot of a cluster.
+    pub fn queue(&self) -> &[u8] {
+        &self.queue
     }
 }
 
@@ -62,5 +75,29 @@ mod tests {
         assert!(Key::new(b"", b":redis_lock:fence").is_err());
         assert!(Key::new(b"app:redis_lock", b":queue").is_err());
         assert!(Key::new(b"", b"a:redis_lock:queue2").is_ok());
+    }
+
+    #[test]
+    fn a_queue_begins_with_its_key_and_is_in_its_slot() {
+        assert_eq!(Key::new(b"app:{a}", b"b").unwrap().queue(), b"app:{a}b:redis_lock:queue");
+        let mut random = 1_u64;
+        let mut below = |bound: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % bound
+        };
+        for _ in 0..10_000 {
+            let length = 1 + below(12);
+            let name: Vec<u8> = (0..length)
+                .map(|_| match below(6) {
+                    0 => b'{',
+                    1 => b'}',
+                    _ => below(256) as u8,
+                })
+                .collect();
+            let key = Key::new(b"", &name).unwrap();
+            let queue = key.queue();
+            assert!(queue.starts_with(&name) && queue.ends_with(b":redis_lock:queue"), "{}", queue.escape_ascii());
+            assert_eq!(slot::of(queue), slot::of(&name), "{}", queue.escape_ascii());
+        }
     }
 }

@@ -7,6 +7,7 @@ pub mod keys;
 pub mod lease;
 pub mod options;
 pub mod ports;
+pub mod slot;
 pub mod time;
 pub mod token;
 pub mod ttl;

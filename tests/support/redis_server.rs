@@ -31,6 +31,11 @@ impl RedisServer {
     const TIME_TO_START: Duration = Duration::from_secs(20);
 
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// `options` as redis-server takes them.
+    pub fn start_with(options: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("redis_lock-test-{}-{}", id(), COUNT.fetch_add(1, SeqCst));
         let folder = std::env::temp_dir().join(name);
@@ -39,6 +44,7 @@ impl RedisServer {
         command
             .current_dir(&folder)
             .args(["--port", "0", "--unixsocket", "socket", "--save", "", "--loglevel", "warning"])
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         #[cfg(target_os = "linux")]
