@@ -2,13 +2,15 @@
 # What bin/demo and bin/test share: install what is missing, build the extension, load it, leave nothing behind.
 # To be sourced. It makes the repository the current folder, and $scratch a folder that is gone at the end.
 #
-# PHP and PHP_CONFIG choose another PHP than the one in PATH; the build takes them as they are.
+# PHP and PHP_CONFIG choose another PHP than the one in PATH; the build takes them as they are. REDIS_SERVER chooses
+# another server, such as valkey-server; the tests take it as it is.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 command=bin/$(basename "$0")
 php=${PHP:-php}
 php_config=${PHP_CONFIG:-php-config}
+redis_server=${REDIS_SERVER:-redis-server}
 
 say() { printf '%s\n' "$*" >&2; }
 stop() { say "$@"; exit 1; }
@@ -92,7 +94,7 @@ is_there() { # PACKAGE
         php-dev) [ -f "$("$php_config" --include-dir)/main/php.h" ] && run_tests_php ;;
         php-fpm) PATH=$PATH:/usr/sbin command -v "php-fpm$("$php" -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')" php-fpm ;;
         php-redis) "$php" -r 'exit((int) !extension_loaded("redis"));' ;;
-        redis-server) command -v redis-server && command -v redis-cli ;;
+        redis-server) command -v "$redis_server" && command -v redis-cli ;;
         libfcgi-bin) command -v cgi-fcgi ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
@@ -204,7 +206,7 @@ server=
 start_redis() {
     socket=$scratch/redis.sock
     set -m
-    redis-server --port 0 --unixsocket "$socket" --dir "$scratch" --save '' --appendonly no \
+    "$redis_server" --port 0 --unixsocket "$socket" --dir "$scratch" --save '' --appendonly no \
         >"$scratch/redis.log" 2>&1 </dev/null &
     server=$!
     set +m

@@ -3,8 +3,8 @@
 namespace RedisLock\Tests\Support;
 
 /**
- * A private redis-server on a free TCP port and a Unix socket of a temporary folder, on request with TLS
- * (its own authority, see Certificates). It keeps nothing on disk: restart() brings it back empty.
+ * A private redis-server, or the program that REDIS_SERVER names, on a free TCP port and a Unix socket of a temporary
+ * folder, on request with TLS (its own authority, see Certificates). It keeps nothing on disk: restart() brings it back empty.
  *
  * It goes when this process ends. Shutdown functions run before an extension's end of request: what must be
  * seen of that (a lock freed by exit, say) is to be done in a PhpProcess.
@@ -221,7 +221,7 @@ final class RedisServer
 
         $log = ['file', "$this->folder/redis.log", 'a'];
         $this->process = proc_open(
-            ['redis-server', "$this->folder/redis.conf"],
+            [getenv('REDIS_SERVER') ?: 'redis-server', "$this->folder/redis.conf"],
             [['file', '/dev/null', 'r'], $log, $log],
             $pipes,
         );

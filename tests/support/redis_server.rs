@@ -1,7 +1,8 @@
-//! A private `redis-server`, on a Unix socket in a temporary folder. It ends, and the folder goes, with the value.
+//! A private `redis-server`, or the program that REDIS_SERVER names, on a Unix socket in a temporary folder. It ends,
+//! and the folder goes, with the value.
 
 use std::{
-    fs, io,
+    env, fs, io,
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, Command, Stdio, id},
@@ -38,9 +39,9 @@ impl RedisServer {
     pub fn start_with(options: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("redis_lock-test-{}-{}", id(), COUNT.fetch_add(1, SeqCst));
-        let folder = std::env::temp_dir().join(name);
+        let folder = env::temp_dir().join(name);
         fs::create_dir(&folder).unwrap();
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into()));
         command
             .current_dir(&folder)
             .args(["--port", "0", "--unixsocket", "socket", "--save", "", "--loglevel", "warning"])
