@@ -182,11 +182,11 @@ fn a_key_of_eight_megabytes_is_sent_as_the_server_takes_it() {
         // And one that is never read.
         thread::sleep(ms(600));
     });
-    let (store, host) = (store(&server.address()), Host::default());
-    let vote = store.try_acquire(&key(&name), &token(1), ttl(1_000), &host.call());
+    let (store, host, key) = (store(&server.address()), Host::default(), key(&name));
+    let vote = store.try_acquire(&key, &token(1), ttl(1_000), &host.call());
     assert!(matches!(vote, Vote::Granted), "{vote:?}");
     assert!(!host.pumps.borrow().is_empty(), "the host is asked while we send, too");
-    let vote = store.try_acquire(&key(&name), &token(1), ttl(1_000), &host.call_within(SHORT));
+    let vote = store.try_acquire(&key, &token(1), ttl(1_000), &host.call_within(SHORT));
     assert_eq!(no_answer(vote), "nothing came within 0.3 s");
     server.finish();
 }
