@@ -2,67 +2,46 @@
 
 /*
  * What a lock costs that nobody contends: acquire and release over a Unix socket, beside phpredis doing the same two
- * commands by hand, on one server, in one run. Short rounds take turns, so that what else the machine does hits both
- * alike; each pair of rounds gives a ratio, and the median of the ratios is the result.
+ * commands by hand, and on request beside another build of the extension. Short rounds take turns, so that what else
+ * the machine does hits all alike; each gives a ratio, and the median of the ratios is the result. New processes take
+ * over now and then: where the system lays a process in memory makes it a little faster or slower.
  *
- * Usage: php uncontended.php SOCKET [ROUNDS [LOCKS A ROUND]]
+ * Usage: php uncontended.php SOCKET [SECONDS]
  */
 
-[$socket, $rounds, $locks] = [$argv[1], (int) ($argv[2] ?? 400), (int) ($argv[3] ?? 250)];
+require __DIR__ . '/shared.php';
 
-$lock = new RedisLock('bench:ours', servers: "unix://$socket");
-$ours = static function () use ($lock, $locks): int {
-    $start = hrtime(true);
-    for ($i = 0; $i < $locks; $i++) {
-        $lock->acquire();
-        $lock->release();
+const LOCKS = 250; // a round
+const GENERATIONS = 10;
+
+[$socket, $seconds] = [$argv[1], (float) ($argv[2] ?? 12)];
+$libraries = [...builds(), PHPREDIS];
+$times = array_fill_keys($libraries, []);
+$round = 0;
+
+for ($generation = 0; $generation < GENERATIONS; $generation++) {
+    $workers = array_map(static fn (string $library) => new Worker($library, $socket), $libraries);
+    foreach ($workers as $worker) {
+        together([$worker], 'pairs', LOCKS);
     }
+    $before = requests($socket);
+    together([$workers[0]], 'pairs', LOCKS);
+    $requests = (requests($socket) - $before) / LOCKS;
 
-    return hrtime(true) - $start;
-};
-
-$redis = new Redis();
-$redis->connect($socket);
-$release = $redis->script('load', <<<'LUA'
-    if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-    return 0
-    LUA);
-$byHand = static function () use ($redis, $release, $locks): int {
-    $start = hrtime(true);
-    for ($i = 0; $i < $locks; $i++) {
-        $token = bin2hex(random_bytes(16));
-        $redis->set('bench:byhand', $token, ['NX', 'PX' => 30000]);
-        $redis->evalSha($release, ['bench:byhand', $token], 1);
-    }
-
-    return hrtime(true) - $start;
-};
-
-$ours();
-$byHand();
-$requests = $redis->info('stats')['total_reads_processed'];
-$ours();
-$requests = $redis->info('stats')['total_reads_processed'] - $requests - 1;
-
-$times = ['ours' => [], 'by hand' => []];
-$ratios = [];
-for ($round = 0; $round < $rounds; $round++) {
-    [$a, $b] = $round % 2 ? [$ours(), $byHand()] : array_reverse([$byHand(), $ours()]);
-    $times['ours'][] = $a / $locks / 1e3;
-    $times['by hand'][] = $b / $locks / 1e3;
-    $ratios[] = $a / $b;
+    $end = hrtime(true) + $seconds * 1e9 / GENERATIONS;
+    do {
+        foreach (inTurn($workers, $round++) as $worker) {
+            $times[$worker->library][] = together([$worker], 'pairs', LOCKS)[0] / LOCKS / 1e3;
+        }
+    } while (hrtime(true) < $end);
 }
 
-/** The value below which a share of all values is. */
-$quantile = static function (array $values, float $share): float {
-    sort($values);
-
-    return $values[(int) (($share * (count($values) - 1)))];
-};
-
-printf("acquire + release over a Unix socket, %d pairs of rounds of %d\n", $rounds, $locks);
-foreach ($times as $name => $values) {
-    printf("  %-8s median %6.1f µs   (10 %%: %.1f, 90 %%: %.1f)\n", $name, $quantile($values, .5), $quantile($values, .1), $quantile($values, .9));
+printf("Uncontended: acquire + release, %d rounds of %d each, in %d processes\n", $round, LOCKS, GENERATIONS);
+foreach ($times as $library => $values) {
+    tell("$library, time", $values, 'µs');
 }
-printf("  ratio    median %6.3f      (10 %%: %.3f, 90 %%: %.3f)\n", $quantile($ratios, .5), $quantile($ratios, .1), $quantile($ratios, .9));
-printf("  requests of ours, each acquire + release: %.3f\n", $requests / $locks);
+tell('time, ours / phpredis', ratios($times[OURS], $times[PHPREDIS]), most: 0.95);
+if (isset($times[OTHER_BUILD])) {
+    tell('rate, ours / other build', ratios($times[OTHER_BUILD], $times[OURS]), least: 0.97);
+}
+tell('requests of ours, each acquire + release', $requests, most: 2);

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What bin/demo and bin/test share: install what is missing, build the extension, load it, leave nothing behind.
+# What the commands in bin share: install what is missing, build the extension, load it, leave nothing behind.
 # To be sourced. It makes the repository the current folder, and $scratch a folder that is gone at the end.
 #
 # PHP and PHP_CONFIG choose another PHP than the one in PATH; the build takes them as they are. REDIS_SERVER chooses
@@ -79,6 +79,9 @@ declare -A use_of=(
     [valgrind]='the command valgrind'
     [libfcgi-bin]='the command cgi-fcgi'
     [shellcheck]='the command shellcheck'
+    [php-symfony-lock]='Symfony Lock in the include_path of PHP'
+    [php-illuminate-cache]="Laravel's cache in the include_path of PHP"
+    [php-illuminate-redis]="Laravel's connections to Redis in the include_path of PHP"
 )
 
 is_there() { # PACKAGE
@@ -96,8 +99,16 @@ is_there() { # PACKAGE
         php-redis) "$php" -r 'exit((int) !extension_loaded("redis"));' ;;
         redis-server) command -v "$redis_server" && command -v redis-cli ;;
         libfcgi-bin) command -v cgi-fcgi ;;
+        php-symfony-lock) php_includes Symfony/Component/Lock/autoload.php ;;
+        php-illuminate-cache) php_includes Illuminate/Cache/autoload.php ;;
+        php-illuminate-redis) php_includes Illuminate/Redis/autoload.php ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
+}
+
+php_includes() { # FILE
+    # shellcheck disable=SC2016 # PHP's variable
+    "$php" -r 'exit((int) !stream_resolve_include_path($argv[1]));' -- "$1"
 }
 
 # PHP's own runner of .phpt tests, which comes with its headers.
@@ -107,14 +118,19 @@ run_tests_php() {
     ls "$lib/$("$php_config" --phpapi)/build/run-tests.php" 2>/dev/null || ls "$lib/build/run-tests.php"
 }
 
-need() { # PACKAGE...
-    local missing=() package
+find_missing() { # PACKAGE...: sets $missing, which is its caller's
+    missing=()
     for package in "$@"; do
         is_there "$package" || missing+=("$package")
     done
-    [ ${#missing[@]} -gt 0 ] || return 0
+    [ ${#missing[@]} -gt 0 ]
+}
 
-    if ! command -v apt-get >/dev/null || [ ! -e /etc/debian_version ]; then
+need() { # PACKAGE...
+    local missing package
+    find_missing "$@" || return 0
+
+    if ! on_debian; then
         say "$command needs what follows, and this is not a Debian system, where it would install it:"
         tell_use "${missing[@]}"
         stop "Install it, and run $command again."
@@ -139,10 +155,27 @@ need() { # PACKAGE...
     done
 }
 
+# As need, of what the command can do without.
+want() { # PACKAGE...
+    local missing package
+    find_missing "$@" || return 0
+
+    if on_debian && [ "$(id -u)" = 0 ]; then
+        say "Installing ${missing[*]}"
+        install_packages "${missing[@]}" >"$scratch/apt.log" 2>&1 || true
+    fi
+    if find_missing "${missing[@]}"; then
+        say "$command goes on without this, which is missing:"
+        tell_use "${missing[@]}"
+    fi
+}
+
+on_debian() { command -v apt-get >/dev/null && [ -e /etc/debian_version ]; }
+
 tell_use() { # PACKAGE...
     local package
     for package in "$@"; do
-        printf '    %-16s %s\n' "$package" "${use_of[$package]}" >&2
+        printf '    %-20s %s\n' "$package" "${use_of[$package]}" >&2
     done
 }
 
