@@ -23,6 +23,7 @@ final class RedisServer
     /** @var resource|null */
     private $process = null;
     private ?RawClient $raw = null;
+    private int $asked = 0;
 
     /**
      * @param array<string, string|int|list<string>> $config lines of redis.conf, a list for a name that repeats:
@@ -97,6 +98,8 @@ final class RedisServer
     /** One command on a connection of our own that stays open. */
     public function command(string|int|float ...$arguments): mixed
     {
+        $this->asked++;
+
         return ($this->raw ??= $this->connect())->command(...$arguments);
     }
 
@@ -112,6 +115,14 @@ final class RedisServer
             || throw new \RuntimeException("INFO has no number $name.");
 
         return (int) $match[1];
+    }
+
+    /** How many requests others sent so far; command() is left out, what scripts do inside too. Differences count. */
+    public function requests(): int
+    {
+        $reads = $this->info('total_reads_processed');
+
+        return $reads - $this->asked;
     }
 
     /** How many commands of all clients the server carried out so far, our own question included. */
