@@ -1,78 +1,120 @@
 //! The store behind `memory://`: keys inside this process, for unit tests and for trying it with no server. All its
-//! locks exclude each other as they would through Redis; a forked child starts with none.
+//! locks exclude each other, and wait in line, as they would through Redis; a forked child starts with none.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 use crate::{
     lock::{
         keys::Key,
-        ports::{Call, Fault, Freed, Occupant, Renewal, Store, Vote},
+        ports::{Busy, Call, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Store, Subscription, Vote, Woken},
+        queue::{Place, Queue, Queued},
         time::Moment,
         token::{Holder, Token},
         ttl::Ttl,
     },
-    sys::fork::PerProcess,
+    sys::{
+        fork::{self, PerProcess},
+        poll::{self, Waited},
+    },
 };
 
 /// The store of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory;
 
+static KEYS: PerProcess<Mutex<Keys>> = PerProcess::new();
+
+fn keys() -> MutexGuard<'static, Keys> {
+    KEYS.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[derive(Default)]
 struct Keys {
     entries: HashMap<Box<[u8]>, Entry>,
     /// How many entries make it worth while to look for expired ones, which nobody may ever ask for again.
     sweep_at: usize,
+    /// Who hears offers, and the wait that was told of one.
+    ears: HashMap<String, Option<u64>>,
 }
 
-static KEYS: PerProcess<Mutex<Keys>> = PerProcess::new();
-
+#[derive(Default)]
 struct Entry {
+    lease: Option<Lease>,
+    queue: Queue,
+}
+
+struct Lease {
     token: Token,
     expires: Moment,
-}
-
-impl Memory {
-    /// Runs `change` on the entry of a key, as it is now: None where it is free.
-    fn with<R>(&self, key: &Key, now: Moment, change: impl FnOnce(&mut Option<Entry>) -> R) -> R {
-        let mut keys = KEYS.get().lock().unwrap_or_else(PoisonError::into_inner);
-        let mut entry = keys.entries.remove(key.as_bytes()).filter(|entry| entry.expires > now);
-        let result = change(&mut entry);
-        if let Some(entry) = entry {
-            keys.insert(key, entry, now);
-        }
-        result
-    }
-
-    fn claim(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call, re_arm: bool) -> Vote {
-        let now = call.clock.now();
-        let new = Entry { token: token.clone(), expires: now.plus(ttl.as_duration()) };
-        self.with(key, now, |entry| match entry {
-            Some(other) if !re_arm || other.token != *token => Vote::Refused(Some(other.holder(now))),
-            _ => {
-                *entry = Some(new);
-                Vote::Granted
-            }
-        })
-    }
 }
 
 impl Keys {
     const LEAST_SWEPT: usize = 64;
 
-    fn insert(&mut self, key: &Key, entry: Entry, now: Moment) {
-        self.entries.insert(key.as_bytes().into(), entry);
+    /// Runs `change` on what is kept of a key, as it is now.
+    fn with<R>(
+        &mut self,
+        key: &Key,
+        now: Moment,
+        change: impl FnOnce(&mut Entry, &mut HashMap<String, Option<u64>>) -> R,
+    ) -> R {
+        let mut entry = self.entries.remove(key.as_bytes()).unwrap_or_default();
+        entry.expire(now);
+        let result = change(&mut entry, &mut self.ears);
+        if !entry.is_empty() {
+            self.entries.insert(key.as_bytes().into(), entry);
+            self.sweep(now);
+        }
+        result
+    }
+
+    fn sweep(&mut self, now: Moment) {
         if self.entries.len() >= self.sweep_at {
-            self.entries.retain(|_, entry| entry.expires > now);
+            self.entries.retain(|_, entry| {
+                entry.expire(now);
+                !entry.is_empty()
+            });
             self.sweep_at = Self::LEAST_SWEPT.max(self.entries.len() * 2);
         }
     }
 }
 
 impl Entry {
+    fn expire(&mut self, now: Moment) {
+        self.lease.take_if(|lease| lease.expires <= now);
+        self.queue.expire(now);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lease.is_none() && self.queue.is_empty()
+    }
+
+    fn take(&mut self, token: &Token, ttl: Duration, now: Moment) {
+        self.lease = Some(Lease { token: token.clone(), expires: now.plus(ttl) });
+    }
+
+    /// Gives the key to the next one in the queue that hears, if there is one.
+    fn offer(&mut self, ears: &mut HashMap<String, Option<u64>>, before: Option<(&Place, &Token)>, now: Moment) {
+        if let Some(next) = self.queue.next(before, |place| ears.contains_key(&place.ear)) {
+            self.take(&next.token, next.offer(), now);
+            ears.insert(next.place.ear, Some(next.place.wait));
+        }
+    }
+
+    fn busy(&self, queued: Option<Queued>, now: Moment) -> Option<Busy> {
+        self.lease.as_ref().map(|lease| Busy { holder: lease.holder(now), queued })
+    }
+}
+
+impl Lease {
     fn holder(&self, now: Moment) -> Holder {
         Holder::of(self.token.as_bytes(), Some(self.expires.since(now)))
     }
@@ -84,25 +126,58 @@ impl Store for Memory {
     }
 
     fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
-        self.claim(key, token, ttl, call, false)
+        let now = call.clock.now();
+        keys().with(key, now, |entry, _| match entry.busy(None, now) {
+            Some(busy) => Vote::Refused(Some(busy)),
+            None => {
+                entry.take(token, ttl.as_duration(), now);
+                Vote::Granted
+            }
+        })
     }
 
-    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
-        self.claim(key, token, ttl, call, true)
+    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote {
+        let now = call.clock.now();
+        keys().with(key, now, |entry, ears| {
+            if let (None, Some(place)) = (&entry.lease, place) {
+                entry.offer(ears, Some((place, token)), now);
+            }
+            if entry.lease.as_ref().is_none_or(|lease| lease.token == *token) {
+                if let Some(place) = place {
+                    entry.queue.leave(place, token);
+                }
+                entry.take(token, ttl.as_duration(), now);
+                return Vote::Granted;
+            }
+            let queued = place.map(|place| {
+                let heard = ears.contains_key(&place.ear);
+                Queued { heard, ..entry.queue.join(place, token, now) }
+            });
+            Vote::Refused(entry.busy(queued, now))
+        })
     }
 
-    fn leave(&self, key: &Key, token: &Token, call: &Call) -> Freed {
-        self.with(key, call.clock.now(), |entry| match entry.take_if(|entry| entry.token == *token) {
-            Some(_) => Freed::Freed,
-            None => Freed::NotOurs,
+    fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed {
+        let now = call.clock.now();
+        keys().with(key, now, |entry, ears| {
+            if let Some(place) = place {
+                entry.queue.leave(place, token);
+            }
+            match entry.lease.take_if(|lease| lease.token == *token) {
+                Some(_) => {
+                    entry.offer(ears, None, now);
+                    Freed::Freed
+                }
+                None => Freed::NotOurs,
+            }
         })
     }
 
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
         let now = call.clock.now();
-        self.with(key, now, |entry| match entry {
-            Some(entry) if entry.token == *token => {
-                entry.expires = now.plus(ttl.as_duration());
+        keys().with(key, now, |entry, _| match &mut entry.lease {
+            Some(lease) if lease.token == *token => {
+                lease.expires = now.plus(ttl.as_duration());
                 Renewal::Renewed
             }
             _ => Renewal::Lost,
@@ -111,8 +186,65 @@ impl Store for Memory {
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault> {
         let now = call.clock.now();
-        Ok(self.with(key, now, |entry| {
-            entry.as_ref().map(|entry| Occupant { token: entry.token.clone(), holder: entry.holder(now) })
+        Ok(keys().with(key, now, |entry, _| {
+            entry.lease.as_ref().map(|lease| Occupant { token: lease.token.clone(), holder: lease.holder(now) })
         }))
+    }
+
+    fn subscribe(&self, _: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let ear = format!("{:016x}", COUNT.fetch_add(1, SeqCst));
+        let subscription = Ear { ear, wait: Cell::new(0), process: fork::process() };
+        // It cannot fail: there is nobody to ask.
+        subscription.renew(call).map(|()| Box::new(subscription) as _)
+    }
+}
+
+struct Ear {
+    ear: String,
+    wait: Cell<u64>,
+    process: u64,
+}
+
+impl Subscription for Ear {
+    fn ear(&self) -> &str {
+        &self.ear
+    }
+
+    fn begin(&self) -> u64 {
+        self.wait.set(self.wait.get() + 1);
+        self.wait.get()
+    }
+
+    fn is_alive(&self) -> bool {
+        keys().ears.contains_key(&self.ear)
+    }
+
+    fn renew(&self, _: &Call) -> Result<(), Fault> {
+        keys().ears.insert(self.ear.clone(), None);
+        Ok(())
+    }
+
+    fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Woken {
+        loop {
+            match keys().ears.get(&self.ear) {
+                Some(Some(told)) if *told == self.wait.get() => return Woken::Told,
+                Some(_) => {}
+                None => return Woken::Deaf,
+            }
+            // What tells us runs in this thread, when a signal ends the slice, or in another.
+            if interrupt.stopped() || poll::slice(None, until, clock, interrupt) == Waited::TimedOut {
+                return Woken::Untold;
+            }
+        }
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        // A child that was forked has ears of its own, which may be called the same.
+        if self.process == fork::process() {
+            keys().ears.remove(&self.ear);
+        }
     }
 }

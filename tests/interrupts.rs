@@ -71,7 +71,7 @@ fn a_storm_of_signals_fails_no_command_and_repeats_none() {
     let (store, host) = (server.store(), Host::default());
     let key = key("key");
     // The script is known from here on.
-    assert!(matches!(store.leave(&key, &token(1), &host.call()), Freed::NotOurs));
+    assert!(matches!(store.leave(&key, &token(1), None, &host.call()), Freed::NotOurs));
     let count = || (server.calls("set"), server.calls("evalsha"), server.calls("eval"));
     let (before, signals) = (count(), SIGNALS.load(SeqCst));
     in_a_storm(|| {
@@ -82,7 +82,7 @@ fn a_storm_of_signals_fails_no_command_and_repeats_none() {
             }
             let vote = store.try_acquire(&key, &token(number), ttl(60_000), &host.call());
             assert!(matches!(vote, Vote::Granted), "{number}: {vote:?}");
-            let freed = store.leave(&key, &token(number), &host.call());
+            let freed = store.leave(&key, &token(number), None, &host.call());
             assert!(matches!(freed, Freed::Freed), "{number}: {freed:?}");
         }
     });
@@ -213,7 +213,7 @@ fn a_fork_in_the_middle_of_a_reply_leaves_the_reply_to_the_parent() {
         unsafe { libc::_exit(i32::from(!is_right)) };
     }
     assert!(matches!(vote, Vote::Granted), "{vote:?}");
-    assert!(matches!(store.leave(&key("key"), &token(1), &host.call()), Freed::Freed));
+    assert!(matches!(store.leave(&key("key"), &token(1), None, &host.call()), Freed::Freed));
     assert!(child_succeeded(forked.get()));
     server.finish();
 }

@@ -11,6 +11,7 @@ mod support;
 
 use std::{
     cell::{Cell, RefCell},
+    rc::Rc,
     sync::Arc,
     thread,
     time::Duration,
@@ -18,11 +19,14 @@ use std::{
 
 use redis_lock::{
     lock::{
-        engine::{Acquire, Engine},
+        acquire::Acquire,
+        engine::Engine,
         keys::Key,
         lease::Lease,
         options::{Limits, Poll},
-        ports::{Call, Cause, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Store, Vote, WakeUp},
+        ports::{
+            Call, Cause, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Store, Subscription, Vote, WakeUp, Woken,
+        },
         time::Moment,
         ttl::Ttl,
     },
@@ -38,13 +42,13 @@ use support::{
 };
 
 /// Where the play is given.
-struct Stage<'a> {
-    store: &'a dyn Store,
+struct Stage {
+    store: Rc<dyn Store>,
     /// None: time is real.
     world: Option<World>,
 }
 
-impl Stage<'_> {
+impl Stage {
     fn pass(&self, duration: Duration) {
         match &self.world {
             Some(world) => world.pass(duration),
@@ -58,13 +62,13 @@ impl Stage<'_> {
     }
 }
 
-impl Clock for Stage<'_> {
+impl Clock for Stage {
     fn now(&self) -> Moment {
         self.world.as_ref().map_or_else(|| SystemClock.now(), Clock::now)
     }
 }
 
-impl Interrupt for Stage<'_> {
+impl Interrupt for Stage {
     fn pump(&self) {}
 
     fn stopped(&self) -> bool {
@@ -76,7 +80,7 @@ impl Interrupt for Stage<'_> {
     }
 }
 
-impl WakeUp for Stage<'_> {
+impl WakeUp for Stage {
     fn sleep(&self, until: Moment, _: &dyn Clock, _: &dyn Interrupt) {
         self.pass(until.since(self.now()));
     }
@@ -94,13 +98,14 @@ enum Kind {
 #[derive(Default)]
 struct Actor {
     lease: RefCell<Option<Arc<Lease>>>,
+    subscription: Cell<Option<Box<dyn Subscription>>>,
     in_use: Cell<bool>,
     /// It is giving the key up, and does nothing under it any more.
     releases: Cell<bool>,
 }
 
-struct Play<'a> {
-    stage: Stage<'a>,
+struct Play {
+    stage: Stage,
     kind: Kind,
     key: Key,
     random: RefCell<Random>,
@@ -109,10 +114,12 @@ struct Play<'a> {
     tokens: Cell<u64>,
     /// How often somebody believed, and was right.
     right: Cell<u64>,
+    /// How often a release gave the key to a waiter.
+    passed_on: Cell<u64>,
 }
 
-impl<'a> Play<'a> {
-    fn new(stage: Stage<'a>, kind: Kind, key: Key, seed: u64) -> Self {
+impl Play {
+    fn new(stage: Stage, kind: Kind, key: Key, seed: u64) -> Self {
         Self {
             stage,
             kind,
@@ -122,6 +129,7 @@ impl<'a> Play<'a> {
             actors: Default::default(),
             tokens: Cell::new(0),
             right: Cell::new(0),
+            passed_on: Cell::new(0),
         }
     }
 
@@ -141,13 +149,13 @@ impl<'a> Play<'a> {
     }
 
     /// Somebody who is not in the middle of a call does something.
-    fn act(&self) {
+    fn act(self: &Rc<Self>) {
         let number = self.random.borrow_mut().below(3) as usize;
         let actor = &self.actors[number];
         if actor.in_use.replace(true) {
             return;
         }
-        let line = Interposed(self);
+        let line = Interposed(self.clone());
         let limits = Limits { connect: ms(10), command: ms(10) };
         let stage = &self.stage;
         let engine = Engine { store: &line, clock: stage, interrupt: stage, wake_up: stage, limits };
@@ -175,14 +183,17 @@ impl<'a> Play<'a> {
         self.tokens.set(number + 1);
         let lease = Arc::new(Lease::new(Arc::new(self.key.clone()), token(number), 0));
         actor.lease.replace(Some(lease.clone()));
-        let wait = ms(self.random.borrow_mut().one_of(&[0, 0, 30]));
+        let wait = ms(self.random.borrow_mut().one_of(&[0, 30, 30]));
         let poll = Poll { min: ms(2), max: ms(20) };
         let start = self.stage.now();
-        drop(engine.acquire(&lease, &Acquire { ttl: self.any_ttl(), start, wait, poll, bare: true }));
+        let mut subscription = actor.subscription.take();
+        let what = Acquire { ttl: self.any_ttl(), start, wait, poll, bare: true };
+        drop(engine.acquire(&lease, &what, &mut subscription));
+        actor.subscription.set(subscription);
     }
 
     /// While a request or a reply is on its way.
-    fn meanwhile(&self) {
+    fn meanwhile(self: &Rc<Self>) {
         let slow = self.random.borrow_mut().one_of(&[0, 0, 0, 1, 3, 9, 40]);
         if self.chance(3) {
             self.stage.pass(ms(slow));
@@ -214,7 +225,7 @@ impl<'a> Play<'a> {
     fn carry_out(&self, request: &Request) -> Answer {
         let start = self.stage.now();
         let before = self.occupant();
-        let answer = request.send(self.stage.store, &self.call());
+        let answer = request.send(&*self.stage.store, &self.call());
         let after = self.occupant();
         let took = self.stage.now().since(start) + self.stage.grain();
         let ours = before.as_ref().is_some_and(|before| Some(&before.token) == request.token());
@@ -236,7 +247,11 @@ impl<'a> Play<'a> {
             }
             Some(_) => {
                 let freed = matches!(answer, Answer::Freed(Freed::Freed));
-                assert!(is_free || !freed, "{request:?}: {answer:?}, and still there");
+                let is_passed_on = after.as_ref().is_some_and(|after| Some(&after.token) != request.token());
+                assert!(is_free || is_passed_on || !freed, "{request:?}: {answer:?}, and still there");
+                if is_passed_on {
+                    self.passed_on.set(self.passed_on.get() + 1);
+                }
             }
         }
         self.check();
@@ -262,7 +277,58 @@ impl<'a> Play<'a> {
     }
 }
 
-impl Interpose for &Play<'_> {
+/// Hears of offers, of some too late, and is deaf now and then. While it sleeps, the others act.
+struct Ear {
+    inner: Box<dyn Subscription>,
+    play: Rc<Play>,
+}
+
+impl Subscription for Ear {
+    fn ear(&self) -> &str {
+        self.inner.ear()
+    }
+
+    fn begin(&self) -> u64 {
+        self.inner.begin()
+    }
+
+    fn is_alive(&self) -> bool {
+        self.inner.is_alive()
+    }
+
+    fn renew(&self, _: &Call) -> Result<(), Fault> {
+        // What is lost is another matter: at times the server is not there, or does not want it.
+        if self.play.chance(10) {
+            return Err(Fault { server: String::new(), cause: Cause::NoAnswer(String::new()) });
+        }
+        let call = Call { until: self.play.stage.now().plus(ms(1_000)), ..self.play.call() };
+        self.inner.renew(&call)
+    }
+
+    fn sleep(&self, until: Moment, _: &dyn Clock, _: &dyn Interrupt) -> Woken {
+        let stage = &self.play.stage;
+        while stage.now() < until {
+            if self.play.chance(20) {
+                return Woken::Deaf;
+            }
+            // One that takes no time is a look at what has come.
+            match self.inner.sleep(stage.now(), stage, stage) {
+                Woken::Untold => {}
+                woken => return woken,
+            }
+            stage.pass(ms(1));
+            self.play.meanwhile();
+        }
+        Woken::Untold
+    }
+}
+
+impl Interpose for Rc<Play> {
+    fn subscribe(&self, key: &Key, _: &Call) -> Result<Box<dyn Subscription>, Fault> {
+        let call = Call { until: self.stage.now().plus(ms(1_000)), ..self.call() };
+        Ok(Box::new(Ear { inner: self.stage.store.subscribe(key, &call)?, play: self.clone() }))
+    }
+
     fn request(&self, request: Request, _: &Call) -> Answer {
         self.meanwhile();
         let fate = self.random.borrow_mut().below(12);
@@ -281,22 +347,29 @@ impl Interpose for &Play<'_> {
     }
 }
 
-/// Returns how often somebody believed, and was right.
-fn play(stage: Stage, kind: Kind, name: &str, seed: u64) -> u64 {
-    let play = Play::new(stage, kind, key(&format!("{name}-{seed}")), seed);
+/// Returns how often somebody believed and was right, and how often the key was passed on.
+fn play(stage: Stage, kind: Kind, name: &str, seed: u64) -> [u64; 2] {
+    let play = Rc::new(Play::new(stage, kind, key(&format!("{name}-{seed}")), seed));
     for _ in 0..40 {
         play.act();
         play.meanwhile();
     }
-    play.right.get()
+    // Each holds the play.
+    play.actors.iter().for_each(|actor| drop(actor.subscription.take()));
+    [play.right.get(), play.passed_on.get()]
+}
+
+fn sum(plays: impl IntoIterator<Item = [u64; 2]>) -> [u64; 2] {
+    plays.into_iter().fold([0, 0], |sum, play| [sum[0] + play[0], sum[1] + play[1]])
 }
 
 #[test]
 fn in_memory() {
     for (kind, name) in [(Kind::AnyTtl, "late-any"), (Kind::OneTtl, "late-one")] {
-        let stage = || Stage { store: &Memory, world: Some(World::new()) };
-        let right: u64 = (0..300).map(|seed| play(stage(), kind, name, seed)).sum();
+        let stage = || Stage { store: Rc::new(Memory), world: Some(World::new()) };
+        let [right, passed_on] = sum((0..300).map(|seed| play(stage(), kind, name, seed)));
         assert!(right > 20_000, "hardly anybody ever held the key: {right}");
+        assert!(passed_on > 1_000, "hardly anybody ever waited: {passed_on}");
     }
 }
 
@@ -305,14 +378,17 @@ fn on_a_server() {
     let server = RedisServer::start();
     let address = server.address();
     let player = |thread: u64| {
-        let store = support::redis_server::store(&address);
+        let store = Rc::new(support::redis_server::store(&address));
         let kind = if thread.is_multiple_of(2) { Kind::AnyTtl } else { Kind::OneTtl };
-        let stage = || Stage { store: &store, world: None };
-        (0..5).map(|number| play(stage(), kind, "late", thread * 5 + number)).sum::<u64>()
+        let stage = || Stage { store: store.clone(), world: None };
+        sum((0..5).map(|number| play(stage(), kind, "late", thread * 5 + number)))
     };
-    let right: u64 = thread::scope(|scope| {
+    let [right, passed_on] = thread::scope(|scope| {
         let threads: Vec<_> = (0..6).map(|thread| scope.spawn(move || player(thread))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        sum(threads.into_iter().map(|thread| thread.join().unwrap()))
     });
     assert!(right > 1_000, "hardly anybody ever held the key: {right}");
+    assert!(passed_on > 20, "hardly anybody ever waited: {passed_on}");
+    let left: Vec<String> = server.query(&["PUBSUB", "CHANNELS"]);
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -19,22 +19,25 @@ fn try_it(store: &dyn Store, host: &Host) -> Vote {
 fn replies() -> Vec<(Request, Vec<u8>, String)> {
     let (key, token, ttl) = (key("key"), token(1), ttl(1_000));
     let bare = Request::Try(key.clone(), token.clone(), ttl);
-    let ask = Request::Ask(key.clone(), token.clone(), ttl);
-    let leave = Request::Leave(key.clone(), token.clone());
+    let ask = Request::Ask(key.clone(), token.clone(), ttl, None);
+    let leave = Request::Leave(key.clone(), token.clone(), None);
     let refresh = Request::Refresh(key.clone(), token, ttl);
     let occupant = Request::Occupant(key);
     let error = |answer: &str| {
         format!("{answer}(Unknown(Fault {{ server: NAME, cause: Answered(\"OOM command not allowed\") }}))")
     };
-    let holder = "Holder { identity: None, remaining: Some(1.5s) }";
+    let holder = "Holder { identity: None, is_ours: false, remaining: Some(1.5s) }";
+    let busy = format!("Vote(Refused(Some(Busy {{ holder: {holder}, queued: None }})))");
+    let queued = busy.replace("queued: None", "queued: Some(Queued { ticket: 7, ahead: 2, heard: true })");
     let long = [&b"*2\r\n$10000\r\n"[..], &b"\r\n+OK\r\n:1\n".repeat(1_000), b"\r\n:1500\r\n"].concat();
     let cases: Vec<(&Request, &[u8], String)> = vec![
         (&bare, b"+OK\r\n", "Vote(Granted)".into()),
         (&bare, b"$-1\r\n", "Vote(Refused(None))".into()),
         (&bare, b"-OOM command not allowed\r\n", error("Vote")),
         (&ask, b":1\r\n", "Vote(Granted)".into()),
-        (&ask, b"*2\r\n$5\r\na\r\nbc\r\n:1500\r\n", format!("Vote(Refused(Some({holder})))")),
-        (&ask, b"*2\r\n$0\r\n\r\n:-1\r\n", format!("Vote(Refused(Some({})))", holder.replace("Some(1.5s)", "None"))),
+        (&ask, b"*2\r\n$5\r\na\r\nbc\r\n:1500\r\n", busy.clone()),
+        (&ask, b"*5\r\n$5\r\na\r\nbc\r\n:1500\r\n:7\r\n:2\r\n:1\r\n", queued),
+        (&ask, b"*2\r\n$0\r\n\r\n:-1\r\n", busy.replace("Some(1.5s)", "None")),
         (&leave, b":1\r\n", "Freed(Freed)".into()),
         (&leave, b":0\r\n", "Freed(NotOurs)".into()),
         (&leave, b"-OOM command not allowed\r\n", error("Freed")),
@@ -190,7 +193,7 @@ fn a_server_that_forgot_the_scripts_is_given_them_on_the_same_connection() {
         peer.send(b":0\r\n");
     });
     let (store, host) = (store(&server.address()), Host::default());
-    assert!(matches!(store.leave(&key("key"), &token(1), &host.call()), Freed::Freed));
-    assert!(matches!(store.leave(&key("key"), &token(1), &host.call()), Freed::NotOurs));
+    assert!(matches!(store.leave(&key("key"), &token(1), None, &host.call()), Freed::Freed));
+    assert!(matches!(store.leave(&key("key"), &token(1), None, &host.call()), Freed::NotOurs));
     server.finish();
 }

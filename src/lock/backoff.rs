@@ -22,8 +22,12 @@ impl Backoff {
     /// The next pause.
     pub fn pause(&mut self) -> Duration {
         self.limit = self.limit.saturating_mul(2).min(self.poll.max);
-        let span = self.limit.saturating_sub(self.poll.min);
-        self.poll.min + span.mul_f64(self.fraction())
+        self.between(self.poll.min, self.limit)
+    }
+
+    /// A pause between these bounds, which counts for nothing.
+    pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
+        least + most.saturating_sub(least).mul_f64(self.fraction())
     }
 
     /// Uniform in [0, 1]. SplitMix64 (Steele, Lea, Flood 2014): jitter needs spread, not secrecy.

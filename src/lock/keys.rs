@@ -54,6 +54,12 @@ impl Key {
     pub fn queue(&self) -> &[u8] {
         &self.queue
     }
+
+    /// The channel on which the waiter of this name is told.
+    pub fn channel(&self, ear: &str) -> Vec<u8> {
+        let beside = self.queue.strip_suffix(b"queue").unwrap_or_default();
+        [beside, ear.as_bytes()].concat()
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +85,9 @@ mod tests {
 
     #[test]
     fn a_queue_begins_with_its_key_and_is_in_its_slot() {
-        assert_eq!(Key::new(b"app:{a}", b"b").unwrap().queue(), b"app:{a}b:redis_lock:queue");
+        let key = Key::new(b"app:{a}", b"b").unwrap();
+        assert_eq!(key.queue(), b"app:{a}b:redis_lock:queue");
+        assert_eq!(key.channel("0123"), b"app:{a}b:redis_lock:0123");
         let mut random = 1_u64;
         let mut below = |bound: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,5 +1,6 @@
 //! The protocol of the lock, in plain Rust: no PHP, no sockets, and time is passed in.
 
+pub mod acquire;
 pub mod backoff;
 pub mod engine;
 pub mod error;
@@ -7,6 +8,7 @@ pub mod keys;
 pub mod lease;
 pub mod options;
 pub mod ports;
+pub mod queue;
 pub mod slot;
 pub mod time;
 pub mod token;

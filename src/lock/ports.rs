@@ -6,6 +6,7 @@
 use super::{
     keys::Key,
     options::Limits,
+    queue::{Place, Queued},
     time::Moment,
     token::{Holder, Token},
     ttl::Ttl,
@@ -27,7 +28,7 @@ pub trait Interrupt {
     fn process(&self) -> u64;
 }
 
-/// How a waiter sleeps until it is worth to look again.
+/// How a waiter sleeps that nobody tells when it is worth to look again.
 pub trait WakeUp {
     /// Returns at `until`, or earlier when the host wants the call to end.
     fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt);
@@ -49,22 +50,56 @@ pub trait Store {
     fn name(&self) -> &str;
     /// Sets the key if it is free. A token that holds it already is refused.
     fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote;
-    /// Takes the key if it is free. If the token holds it already, that is success, and its ttl starts anew.
-    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote;
-    /// Frees the key if the token holds it.
-    fn leave(&self, key: &Key, token: &Token, call: &Call) -> Freed;
+    /// Takes the key if it is free. If the token holds it already, that is success, and its ttl starts anew. With a
+    /// place, those before it come first, and who does not get the key is in the queue afterwards.
+    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote;
+    /// Takes the place out of the queue. Frees the key if the token holds it: the first waiter that can be told has it.
+    fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed;
     /// Starts the ttl anew if the token holds the key.
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal;
     /// Who holds the key, and by what value. A key that is no string is an error, for it is no lock.
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault>;
+    /// From now on offers of this key can be heard of.
+    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault>;
+}
+
+/// What a waiter hears offers by, for one wait after another. It ends when it is dropped.
+pub trait Subscription {
+    /// By which name the queue knows it.
+    fn ear(&self) -> &str;
+    /// Begins a wait, and says its number.
+    fn begin(&self) -> u64;
+    /// Whether it hears still, as far as can be known without asking the server.
+    fn is_alive(&self) -> bool;
+    /// Makes it hear again.
+    fn renew(&self, call: &Call) -> Result<(), Fault>;
+    /// Sleeps until an offer to the wait that began last is heard of; until `until`; or until the host wants the call
+    /// to end.
+    fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Woken;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    Told,
+    Untold,
+    /// It hears nothing any more, and may have missed something.
+    Deaf,
 }
 
 #[derive(Debug)]
 pub enum Vote {
     Granted,
     /// Someone else holds the key; who, if the answer told.
-    Refused(Option<Holder>),
+    Refused(Option<Busy>),
     Unknown(Fault),
+}
+
+/// Who is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Busy {
+    pub holder: Holder,
+    /// Our place in the queue; None: we have none.
+    pub queued: Option<Queued>,
 }
 
 #[derive(Debug)]

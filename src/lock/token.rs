@@ -45,6 +45,8 @@ impl fmt::Debug for Token {
 pub struct Holder {
     /// None: another library, or a holder that hides it.
     pub identity: Option<Identity>,
+    /// Whether the token is of our form: then its holder passes the key on. Another library's holder tells nobody.
+    pub is_ours: bool,
     /// How long the key lives without a refresh; None: for ever.
     pub remaining: Option<Duration>,
 }
@@ -59,18 +61,24 @@ pub struct Identity {
 
 impl Holder {
     pub fn of(value: &[u8], remaining: Option<Duration>) -> Self {
-        Self { identity: Identity::of(value), remaining }
+        let (is_ours, identity) = match own_part(value) {
+            None => (false, None),
+            Some(identity) => (true, Identity::of(identity)),
+        };
+        Self { identity, is_ours, remaining }
     }
 }
 
+/// What follows the random digits and the colon, in a token of our form.
+fn own_part(value: &[u8]) -> Option<&[u8]> {
+    let (random, rest) = value.split_at_checked(Token::RANDOM_DIGITS)?;
+    let is_random = random.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    rest.strip_prefix(b":").filter(|_| is_random)
+}
+
 impl Identity {
-    fn of(value: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(value).ok().filter(|text| text.is_ascii())?;
-        let (random, identity) = text.split_at_checked(Token::RANDOM_DIGITS)?;
-        if !random.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
-            return None;
-        }
-        let mut parts = identity.strip_prefix(':')?.rsplitn(3, ':');
+    fn of(identity: &[u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(identity).ok()?.rsplitn(3, ':');
         let since = parts.next()?.parse().ok()?;
         let pid = parts.next()?.parse().ok()?;
         let host = parts.next().filter(|host| host.bytes().all(|byte| byte.is_ascii_graphic()))?;
@@ -86,15 +94,17 @@ mod tests {
     fn a_token_tells_its_holder() {
         let token = Token::new([0xab; 16], Some(("web-1:4711:", 1_796_000_000)));
         assert_eq!(token.as_bytes(), format!("{}:web-1:4711:1796000000", "ab".repeat(16)).as_bytes());
-        let holder = Holder::of(token.as_bytes(), None).identity.unwrap();
-        assert_eq!(holder, Identity { host: "web-1".into(), pid: 4711, since: 1_796_000_000 });
+        let holder = Holder::of(token.as_bytes(), None);
+        assert_eq!(holder.identity.unwrap(), Identity { host: "web-1".into(), pid: 4711, since: 1_796_000_000 });
+        assert!(holder.is_ours);
     }
 
     #[test]
     fn a_token_may_hide_its_holder() {
         let token = Token::new([0; 16], None);
         assert_eq!(token.as_bytes(), format!("{}:", "0".repeat(32)).as_bytes());
-        assert_eq!(Holder::of(token.as_bytes(), None).identity, None);
+        let holder = Holder::of(token.as_bytes(), None);
+        assert!(holder.identity.is_none() && holder.is_ours);
     }
 
     #[test]
@@ -104,12 +114,19 @@ mod tests {
             "",
             "1",
             &zeros,
-            &format!("{zeros}:h:1:"),
-            &format!("{zeros}:h:x:1"),
-            &format!("{zeros}:a b:1:1"),
+            &format!("{}:h:1:1", "0".repeat(31)),
             &format!("{}:h:1:1", "X".repeat(32)),
             &format!("{zeros}é:h:1:1"),
             &format!("{}é:h:1:1", "0".repeat(31)),
+        ] {
+            let holder = Holder::of(value.as_bytes(), None);
+            assert!(holder.identity.is_none() && !holder.is_ours, "{value}");
+        }
+        for value in [
+            &format!("{zeros}:h:1:"),
+            &format!("{zeros}:h:x:1"),
+            &format!("{zeros}:a b:1:1"),
+            &format!("{zeros}:\u{e9}:1:1"),
         ] {
             assert_eq!(Holder::of(value.as_bytes(), None).identity, None, "{value}");
         }

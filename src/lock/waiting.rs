@@ -1,8 +1,8 @@
-//! When a waiter looks again.
+//! When a waiter looks again, if nobody tells it earlier.
 
 use std::time::Duration;
 
-use super::{backoff::Backoff, options::Poll, time::Moment, token::Holder};
+use super::{backoff::Backoff, options::Poll, ports::Busy, queue::CLAIM, time::Moment};
 
 /// One wait for one key.
 #[derive(Debug)]
@@ -15,18 +15,37 @@ impl Waiting {
     /// Redis expires keys in whole milliseconds: looking a moment after is looking once.
     const EXPIRY_GRAIN: Duration = Duration::from_millis(1);
 
+    /// The first in the queue looks first at an expiry, so that one request finds the key, and not a herd.
+    const AFTER_ANOTHER: Duration = Duration::from_millis(2);
+
+    /// Between two looks of a waiter that is told of offers. Not longer than an offer lasts, so that each waiter knows
+    /// when an offer ends that nobody took.
+    const SAFETY: (Duration, Duration) = (Duration::from_millis(700), CLAIM);
+
     pub fn new(poll: Poll, give_up: Moment, seed: u64) -> Self {
         Self { backoff: Backoff::new(poll, seed), give_up }
     }
 
     /// None: the wait is over. Otherwise the moment to look again: after a pause, but not later than the end of the
     /// holder's ttl or of the wait, so that the last look is at its very end.
-    pub fn next_look(&mut self, now: Moment, holder: Option<&Holder>) -> Option<Moment> {
+    /// `is_told`: whether we hear of offers.
+    pub fn next_look(&mut self, now: Moment, busy: Option<&Busy>, is_told: bool) -> Option<Moment> {
         if now >= self.give_up {
             return None;
         }
-        let pause = self.backoff.pause();
-        let expiry = holder.and_then(|holder| holder.remaining).map(|left| left.saturating_add(Self::EXPIRY_GRAIN));
+        let queued = busy.and_then(|busy| busy.queued);
+        let pause = match busy {
+            Some(Busy { holder, queued: Some(_) }) if is_told && holder.is_ours => {
+                let (least, most) = Self::SAFETY;
+                self.backoff.between(least, most)
+            }
+            // Nobody tells us: we are in no queue, or the holder knows none.
+            _ => self.backoff.pause(),
+        };
+        let expiry = busy.and_then(|busy| busy.holder.remaining).map(|left| {
+            let turn = queued.map_or(0, |queued| u32::try_from(queued.ahead).unwrap_or(u32::MAX));
+            left.saturating_add(Self::EXPIRY_GRAIN).saturating_add(Self::AFTER_ANOTHER.saturating_mul(turn))
+        });
         let pause = expiry.map_or(pause, |expiry| pause.min(expiry));
         Some(now.plus(pause).min(self.give_up))
     }
@@ -35,6 +54,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::{queue::Queued, token::Holder};
 
     /// Equal bounds leave no room for jitter.
     const EVERY_20_MS: Poll = Poll { min: Duration::from_millis(20), max: Duration::from_millis(20) };
@@ -43,29 +63,75 @@ mod tests {
         Moment::from_nanos(ms * 1_000_000)
     }
 
-    fn holder(ms: u64) -> Holder {
-        Holder { identity: None, remaining: Some(Duration::from_millis(ms)) }
+    /// Another library's holder.
+    fn foreign(ms: u64) -> Busy {
+        let holder = Holder { identity: None, is_ours: false, remaining: Some(Duration::from_millis(ms)) };
+        Busy { holder, queued: None }
+    }
+
+    /// One of ours, while so many wait before us.
+    fn ours(ms: u64, ahead: u64) -> Busy {
+        let holder = Holder { is_ours: true, ..foreign(ms).holder };
+        Busy { holder, queued: Some(Queued { ticket: 7, ahead, heard: true }) }
     }
 
     #[test]
     fn looks_again_after_the_pause() {
         let mut waiting = Waiting::new(EVERY_20_MS, at(1_000), 1);
-        assert_eq!(waiting.next_look(at(0), Some(&holder(30_000))), Some(at(20)));
-        assert_eq!(waiting.next_look(at(20), None), Some(at(40)));
+        assert_eq!(waiting.next_look(at(0), Some(&foreign(30_000)), false), Some(at(20)));
+        assert_eq!(waiting.next_look(at(20), None, false), Some(at(40)));
     }
 
     #[test]
     fn looks_as_soon_as_the_holder_may_have_expired() {
         let mut waiting = Waiting::new(EVERY_20_MS, at(1_000), 1);
-        assert_eq!(waiting.next_look(at(0), Some(&holder(4))), Some(at(5)));
-        let for_ever = Holder { identity: None, remaining: None };
-        assert_eq!(waiting.next_look(at(5), Some(&for_ever)), Some(at(25)));
+        assert_eq!(waiting.next_look(at(0), Some(&foreign(4)), false), Some(at(5)));
+        let for_ever = Busy { holder: Holder::default(), queued: None };
+        assert_eq!(waiting.next_look(at(5), Some(&for_ever), false), Some(at(25)));
     }
 
     #[test]
     fn looks_once_more_at_the_very_end() {
         let mut waiting = Waiting::new(EVERY_20_MS, at(15), 1);
-        assert_eq!(waiting.next_look(at(0), None), Some(at(15)));
-        assert_eq!(waiting.next_look(at(15), None), None);
+        assert_eq!(waiting.next_look(at(0), None, false), Some(at(15)));
+        assert_eq!(waiting.next_look(at(15), None, false), None);
+    }
+
+    #[test]
+    fn who_is_told_looks_seldom() {
+        let mut pauses = Vec::new();
+        for seed in 0..300 {
+            let mut waiting = Waiting::new(EVERY_20_MS, Moment::NEVER, seed);
+            pauses.push(waiting.next_look(at(0), Some(&ours(30_000, 0)), true).unwrap());
+        }
+        assert!(pauses.iter().all(|look| (at(700)..=at(1_000)).contains(look)), "{pauses:?}");
+        pauses.sort();
+        assert!(pauses[0] < at(720) && pauses[299] > at(980), "no jitter");
+    }
+
+    #[test]
+    fn who_is_queued_behind_another_library_polls() {
+        let mut waiting = Waiting::new(EVERY_20_MS, at(1_000), 1);
+        let busy = Busy { queued: ours(0, 0).queued, ..foreign(30_000) };
+        assert_eq!(waiting.next_look(at(0), Some(&busy), true), Some(at(20)));
+        // And so does who cannot be told.
+        assert_eq!(waiting.next_look(at(20), Some(&ours(30_000, 0)), false), Some(at(40)));
+    }
+
+    #[test]
+    fn at_an_expiry_the_first_looks_first() {
+        let mut waiting = Waiting::new(EVERY_20_MS, at(10_000), 1);
+        assert_eq!(waiting.next_look(at(0), Some(&ours(300, 0)), true), Some(at(301)));
+        assert_eq!(waiting.next_look(at(0), Some(&ours(300, 3)), true), Some(at(307)));
+    }
+
+    #[test]
+    fn an_offer_that_nobody_takes_is_seen_to_end() {
+        // Whenever during an offer of full length a waiter last looked, its next look comes before the offer's end.
+        for seed in 0..100 {
+            let mut waiting = Waiting::new(EVERY_20_MS, Moment::NEVER, seed);
+            let look = waiting.next_look(at(0), Some(&ours(30_000, 5)), true).unwrap();
+            assert!(look <= at(0).plus(CLAIM));
+        }
     }
 }

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::lock::{
     error::{Error, seconds},
-    ports::Cause,
+    ports::{Busy, Cause},
     token::{Holder, Identity},
 };
 
@@ -136,9 +136,15 @@ pub fn tainted(key: &[u8]) -> Stop {
     )
 }
 
-pub fn timeout(key: &[u8], holder: Option<&Holder>, waited: std::time::Duration) -> Stop {
-    let who = holder.map_or(String::new(), |holder| format!("; {}", in_words(holder)));
-    throw(&LOCK_TIMEOUT, &format!("The lock {} could not be had within {}{who}", quoted(key), seconds(waited)))
+pub fn timeout(key: &[u8], busy: Option<&Busy>, waited: std::time::Duration) -> Stop {
+    let who = busy.map_or(String::new(), |busy| format!("; {}", in_words(&busy.holder)));
+    let ahead = busy.and_then(|busy| busy.queued).map_or(String::new(), |queued| match queued.ahead {
+        0 => "; nobody waited before us".into(),
+        1 => "; 1 other waited before us".into(),
+        others => format!("; {others} others waited before us"),
+    });
+    let waited = seconds(waited);
+    throw(&LOCK_TIMEOUT, &format!("The lock {} could not be had within {waited}{who}{ahead}", quoted(key)))
 }
 
 pub fn lost(key: &[u8], mut result: Zval) -> Stop {

@@ -10,12 +10,13 @@ use std::{
 use super::{exceptions, interrupt::Pump, method::Stop, request, stores::SharedStore};
 use crate::{
     lock::{
-        engine::{Acquire, Acquired, Engine},
+        acquire::{Acquire, Acquired},
+        engine::Engine,
         error::Error,
         keys::Key,
         lease::{Lease, State},
         options::Options,
-        ports::{Clock, Interrupt},
+        ports::{Clock, Interrupt, Subscription},
         time::Moment,
         token::{Holder, Token},
         ttl::Ttl,
@@ -31,14 +32,16 @@ pub struct RedisLock {
     /// The token to acquire with. None: a new one each time.
     owner: Option<Token>,
     lease: RefCell<Option<Arc<Lease>>>,
+    /// What it heard offers by when it last had to wait.
+    subscription: Cell<Option<Box<dyn Subscription>>>,
     /// A call that talks to the server is under way; a signal handler that runs meanwhile may try another.
     in_use: Cell<bool>,
 }
 
 impl RedisLock {
     pub fn new(key: Key, options: Options, store: Rc<SharedStore>) -> Self {
-        let (lease, in_use) = (RefCell::new(None), Cell::new(false));
-        Self { key: Arc::new(key), options, store, owner: None, lease, in_use }
+        let (lease, subscription, in_use) = (RefCell::new(None), Cell::new(None), Cell::new(false));
+        Self { key: Arc::new(key), options, store, owner: None, lease, subscription, in_use }
     }
 
     /// A handle on a lease of which nothing is known but its token.
@@ -74,7 +77,9 @@ impl RedisLock {
                 poll: self.options.poll,
                 bare: bare && self.owner.is_none(),
             };
-            let acquired = engine.acquire(&lease, &what);
+            let mut subscription = self.subscription.take();
+            let acquired = engine.acquire(&lease, &what, &mut subscription);
+            self.subscription.set(subscription);
             let kept = matches!(acquired, Ok(Acquired::Held)) && !self.options.auto_release;
             if kept || !lease.may_live() {
                 request::forget(&lease);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     lock::{
-        engine::Acquired,
+        acquire::Acquired,
         error::Error,
         lease::{Lease, State},
         ports::{Clock, Interrupt},
@@ -25,8 +25,8 @@ use crate::{
 impl RedisLock {
     /// Calls `critical` while the lock is held.
     pub fn synchronized(&self, critical: &mut Zval, wait: Duration) -> Result<Zval, Stop> {
-        if let Acquired::Busy { holder, waited } = self.take("synchronized", wait, !wait.is_zero())? {
-            return Err(exceptions::timeout(self.key.name(), holder.as_ref(), waited));
+        if let Acquired::Busy { busy, waited } = self.take("synchronized", wait, !wait.is_zero())? {
+            return Err(exceptions::timeout(self.key.name(), busy.as_ref(), waited));
         }
         let Some(lease) = self.lease() else { return Err(exceptions::error("The lease is gone")) };
         // Also with autoRelease: false, for what a fatal error leaves behind.

@@ -22,6 +22,14 @@ pub enum Stream {
 }
 
 impl Stream {
+    fn socket(&self) -> &Socket {
+        match self {
+            Self::Plain(socket) => socket,
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.socket(),
+        }
+    }
+
     fn read(&mut self, buffer: &mut [u8], attempt: &Attempt) -> Result<usize, Trouble> {
         match self {
             Self::Plain(socket) => socket.read(buffer, attempt),
@@ -30,19 +38,29 @@ impl Stream {
         }
     }
 
-    fn fd(&self) -> Result<i32, Trouble> {
+    fn read_now(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Trouble> {
         match self {
-            Self::Plain(socket) => socket.fd(),
+            Self::Plain(socket) => socket.read_now(buffer),
             #[cfg(feature = "tls")]
-            Self::Tls(tls) => tls.fd(),
+            Self::Tls(tls) => tls.read_now(buffer),
         }
     }
 
-    fn write_all(&mut self, bytes: &[u8], attempt: &Attempt) -> Result<(), Trouble> {
+    /// How much of it was taken.
+    fn write_now(&mut self, bytes: &[u8]) -> Result<usize, Trouble> {
         match self {
-            Self::Plain(socket) => socket.write_all(bytes, attempt),
+            Self::Plain(socket) => socket.write_now(bytes),
             #[cfg(feature = "tls")]
-            Self::Tls(tls) => tls.write_all(bytes, attempt),
+            Self::Tls(tls) => tls.write_now(bytes),
+        }
+    }
+
+    /// Whether all that was taken is sent.
+    fn flush_now(&mut self) -> Result<bool, Trouble> {
+        match self {
+            Self::Plain(_) => Ok(true),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.flush_now(),
         }
     }
 }
@@ -51,6 +69,8 @@ pub struct Connection {
     stream: Stream,
     parser: Parser,
     received: Received,
+    /// How many bytes of a value the parser has that has not come to its end.
+    parsed: usize,
     /// Kept between requests, so that they allocate nothing.
     command: Cmd,
     packed: Vec<u8>,
@@ -70,6 +90,7 @@ impl Connection {
             stream,
             parser: Parser::new(),
             received: Received::new(),
+            parsed: 0,
             command: Cmd::new(),
             packed: Vec::new(),
             last_used: now,
@@ -80,8 +101,12 @@ impl Connection {
     /// request would be lost, but not known to be so; and not when more came than was asked for, for it would be taken
     /// as the answer.
     pub fn is_usable(&self, now: Moment) -> bool {
-        let Ok(fd) = self.stream.fd() else { return false };
+        let Ok(fd) = self.fd() else { return false };
         self.received.unread.is_empty() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
+    }
+
+    pub fn fd(&self) -> Result<i32, Trouble> {
+        self.stream.socket().fd()
     }
 
     pub fn used(&mut self, now: Moment) {
@@ -103,26 +128,83 @@ impl Connection {
     }
 
     pub fn send(&mut self, attempt: &Attempt) -> Result<(), Trouble> {
-        let sent = self.stream.write_all(&self.packed, attempt);
+        let all = self.packed.len();
+        loop {
+            match self.send_now() {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.stream.socket().wait(libc::POLLOUT, attempt)?,
+                Err(Trouble::Closed) if self.packed.len() == all => return Err(Trouble::Unsent),
+                Err(trouble) => return Err(trouble),
+            }
+        }
+    }
+
+    /// False: something is left to be sent.
+    pub fn send_now(&mut self) -> Result<bool, Trouble> {
+        let taken = self.stream.write_now(&self.packed)?;
+        if taken < self.packed.len() {
+            self.packed.drain(..taken);
+            return Ok(false);
+        }
         self.packed.clear();
         if self.packed.capacity() > KEPT_CAPACITY {
             self.packed = Vec::new();
             self.command = Cmd::new();
         }
-        sent
+        self.stream.flush_now()
     }
 
     pub fn reply(&mut self, attempt: &Attempt) -> Result<Value, Trouble> {
-        let mut reader =
-            Reader { stream: &mut self.stream, received: &mut self.received, attempt, length: 0, trouble: None };
-        if let Some(value) = reader.plain_reply()? {
-            return Ok(value);
+        loop {
+            if let Some(value) = self.next_value()? {
+                return Ok(value);
+            }
+            if self.parsed > 0 {
+                // A reply that never ends, and never pauses, is not to be waited for.
+                attempt.interrupt.pump();
+                if attempt.left().is_zero() {
+                    return Err(attempt.timed_out());
+                }
+            }
+            self.received.unread = 0..self.stream.read(&mut *self.received.bytes, attempt)?;
         }
+    }
+
+    /// The next value that has come; None: it has not, or not all of it.
+    pub fn value_now(&mut self) -> Result<Option<Value>, Trouble> {
+        loop {
+            if let Some(value) = self.next_value()? {
+                return Ok(Some(value));
+            }
+            match self.stream.read_now(&mut *self.received.bytes)? {
+                Some(count) => self.received.unread = 0..count,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Of what was received; None: all of that is read.
+    fn next_value(&mut self) -> Result<Option<Value>, Trouble> {
+        if self.received.unread.is_empty() {
+            return Ok(None);
+        }
+        if self.parsed == 0
+            && let Some(value) = self.received.plain_value()
+        {
+            return Ok(Some(value));
+        }
+        let mut reader = Reader { received: &mut self.received, parsed: &mut self.parsed, has_read_all: false };
         let parsed = self.parser.parse_value(&mut reader);
-        match (parsed, reader.trouble) {
-            (_, Some(trouble)) => Err(trouble),
-            (Ok(value), None) => Ok(value),
-            (Err(_), None) => Err(Trouble::Other("what came is not Redis' protocol; is it a port for TLS?".into())),
+        let has_read_all = reader.has_read_all;
+        match parsed {
+            Ok(value) => {
+                self.parsed = 0;
+                Ok(Some(value))
+            }
+            // The parser goes on where it was.
+            Err(_) if has_read_all && self.parsed <= LONGEST_REPLY => Ok(None),
+            Err(_) if has_read_all => Err(Trouble::Other("the reply is too long".into())),
+            Err(_) => Err(Trouble::Other("what came is not Redis' protocol; is it a port for TLS?".into())),
         }
     }
 }
@@ -142,71 +224,46 @@ impl Received {
         self.bytes.get(self.unread.clone()).unwrap_or_default()
     }
 
-    fn fill(&mut self, stream: &mut Stream, attempt: &Attempt) -> Result<(), Trouble> {
-        if self.unread.is_empty() {
-            self.unread = 0..stream.read(&mut *self.bytes, attempt)?;
-        }
-        Ok(())
+    /// The replies of a lock that nobody contends need no parser, which would cost more than all the rest.
+    fn plain_value(&mut self) -> Option<Value> {
+        let value = match self.rest() {
+            b"+OK\r\n" => Value::Okay,
+            b":1\r\n" => Value::Int(1),
+            b":0\r\n" => Value::Int(0),
+            b"$-1\r\n" => Value::Nil,
+            _ => return None,
+        };
+        self.unread = 0..0;
+        Some(value)
     }
 }
 
-/// What the parser reads from. It knows I/O errors only, so that what really happened is kept beside.
-struct Reader<'a, 'b> {
-    stream: &'a mut Stream,
+/// What the parser reads from.
+struct Reader<'a> {
     received: &'a mut Received,
-    attempt: &'a Attempt<'b>,
-    length: usize,
-    trouble: Option<Trouble>,
+    /// How much of the value that is being read the parser has.
+    parsed: &'a mut usize,
+    has_read_all: bool,
 }
 
 /// No reply to a request of ours is longer, and what is read counts in no limit of PHP's.
 const LONGEST_REPLY: usize = 64 * 1024 * 1024;
 
-impl Reader<'_, '_> {
-    /// More of a reply that has begun. One that never ends, and never pauses, is not to be waited for either.
-    fn go_on(&mut self) -> Result<(), Trouble> {
-        if self.received.unread.is_empty() && self.length > 0 {
-            self.attempt.interrupt.pump();
-            if self.attempt.left().is_zero() {
-                return Err(self.attempt.timed_out());
-            }
-        }
-        if self.length > LONGEST_REPLY {
-            return Err(Trouble::Other("the reply is too long".into()));
-        }
-        self.received.fill(self.stream, self.attempt)
-    }
-
-    /// The replies of a lock that nobody contends need no parser, which would cost more than all the rest.
-    fn plain_reply(&mut self) -> Result<Option<Value>, Trouble> {
-        self.received.fill(self.stream, self.attempt)?;
-        let (length, value) = match self.received.rest() {
-            b"+OK\r\n" => (5, Value::Okay),
-            b":1\r\n" => (4, Value::Int(1)),
-            b":0\r\n" => (4, Value::Int(0)),
-            b"$-1\r\n" => (5, Value::Nil),
-            _ => return Ok(None),
-        };
-        self.received.unread.start += length;
-        Ok(Some(value))
-    }
-}
-
-impl Read for Reader<'_, '_> {
-    /// A line at a time: the parser must take no byte of the next reply into its own buffer.
+impl Read for Reader<'_> {
+    /// A line at a time: the parser must take no byte of the next value into its own buffer.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Err(trouble) = self.go_on() {
-            self.trouble = Some(trouble);
-            return Err(io::ErrorKind::Other.into());
-        }
         let rest = self.received.rest();
+        if rest.is_empty() {
+            self.has_read_all = true;
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let line = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1);
         let count = line.min(buffer.len());
         for (to, from) in buffer.iter_mut().zip(rest.iter().take(count)) {
             *to = *from;
         }
         self.received.unread.start += count;
-        self.length += count;
+        *self.parsed += count;
         Ok(count)
     }
 }

@@ -13,7 +13,8 @@ use socket2::{SockAddr, SockRef, TcpKeepalive, Type};
 
 use super::{
     connection::{Connection, Stream},
-    node::{self, TlsConfig},
+    endpoint::TlsConfig,
+    errors,
     servers::{Address, Server},
     socket::{Attempt, Socket, Trouble},
 };
@@ -66,8 +67,8 @@ fn introduce(connection: &mut Connection, server: &Server, attempt: &Attempt) ->
     for refused in replies {
         if let Value::ServerError(error) = connection.reply(attempt)? {
             // What the server says unasked is no answer to the request, and not the fault of what was sent.
-            let refused = if node::is_unasked(&error) { "" } else { refused };
-            return Err(Trouble::Other(format!("{refused}{}", node::in_words(&error))));
+            let refused = if errors::is_unasked(&error) { "" } else { refused };
+            return Err(Trouble::Other(format!("{refused}{}", errors::in_words(&error))));
         }
     }
     Ok(())

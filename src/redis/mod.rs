@@ -2,6 +2,8 @@
 
 mod connection;
 mod dial;
+mod endpoint;
+mod errors;
 mod node;
 mod scripts;
 pub mod servers;
@@ -9,5 +11,6 @@ mod single;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
+mod wakeup;
 
 pub use single::Single;

@@ -27,8 +27,8 @@ pub struct Scripts {
 impl Scripts {
     pub fn new() -> Self {
         Self {
-            ask: Script::new(include_str!("ask.lua")),
-            leave: Script::new(include_str!("leave.lua")),
+            ask: Script::new(concat!(include_str!("offer.lua"), include_str!("ask.lua"))),
+            leave: Script::new(concat!(include_str!("offer.lua"), include_str!("leave.lua"))),
             refresh: Script::new(include_str!("refresh.lua")),
             occupant: Script::new(include_str!("occupant.lua")),
         }

@@ -1,43 +1,48 @@
 //! The store of one server: its answers, as the engine knows them.
 
-use std::time::Duration;
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use super::{
-    node::{self, Node},
-    scripts::Scripts,
-    servers::Server,
-};
+use super::{endpoint::Endpoint, errors, node::Node, scripts::Scripts, servers::Server, wakeup::Subscriber};
 use crate::lock::{
     keys::Key,
-    ports::{Call, Cause, Fault, Freed, Occupant, Renewal, Store, Vote},
+    ports::{Busy, Call, Cause, Fault, Freed, Occupant, Renewal, Store, Subscription, Vote},
+    queue::{Place, Queued},
     token::{Holder, Token},
     ttl::Ttl,
 };
 
 pub struct Single {
+    endpoint: Arc<Endpoint>,
     node: Node,
     scripts: Scripts,
+    subscriber: Rc<Subscriber>,
 }
 
 impl Single {
     pub fn new(server: Server) -> Self {
-        Self { node: Node::new(server), scripts: Scripts::new() }
+        let endpoint = Arc::new(Endpoint::new(server));
+        Self {
+            node: Node::new(endpoint.clone()),
+            scripts: Scripts::new(),
+            subscriber: Subscriber::new(endpoint.clone()),
+            endpoint,
+        }
     }
 }
 
 /// The fault, saying nothing of the token.
 fn without(token: &Token, mut fault: Fault) -> Fault {
     if let (Cause::Answered(text), Ok(token)) = (&mut fault.cause, std::str::from_utf8(token.as_bytes())) {
-        *text = node::without(token, text);
+        *text = errors::without(token, text);
     }
     fault
 }
 
 impl Store for Single {
     fn name(&self) -> &str {
-        self.node.name()
+        self.endpoint.name()
     }
 
     fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
@@ -52,21 +57,30 @@ impl Store for Single {
         }
     }
 
-    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
+    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote {
         let ttl = ttl.as_millis().to_string();
-        let arguments = [token.as_bytes(), ttl.as_bytes()];
-        match self.node.script(call, &self.scripts.ask, key.as_bytes(), &arguments) {
+        let ticket = place.and_then(|place| place.ticket).map_or(String::new(), |ticket| ticket.to_string());
+        let arguments = [
+            token.as_bytes(),
+            ttl.as_bytes(),
+            &entry(place, token),
+            ticket.as_bytes(),
+            CLAIM_MS.as_bytes(),
+            QUEUE_TTL_MS.as_bytes(),
+        ];
+        match self.node.script(call, &self.scripts.ask, &[key.as_bytes(), key.queue()], &arguments) {
             Ok(Value::Int(1)) => Vote::Granted,
-            Ok(value) => match occupant(&value) {
-                Some(occupant) => Vote::Refused(Some(occupant.holder)),
+            Ok(value) => match busy(&value) {
+                Some(busy) => Vote::Refused(Some(busy)),
                 None => Vote::Unknown(self.node.unexpected()),
             },
             Err(fault) => Vote::Unknown(without(token, fault)),
         }
     }
 
-    fn leave(&self, key: &Key, token: &Token, call: &Call) -> Freed {
-        match self.node.script(call, &self.scripts.leave, key.as_bytes(), &[token.as_bytes()]) {
+    fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed {
+        let arguments = [token.as_bytes(), &entry(place, token), CLAIM_MS.as_bytes()];
+        match self.node.script(call, &self.scripts.leave, &[key.as_bytes(), key.queue()], &arguments) {
             Ok(Value::Int(1)) => Freed::Freed,
             Ok(Value::Int(0)) => Freed::NotOurs,
             Ok(_) => Freed::Unknown(self.node.unexpected()),
@@ -77,7 +91,7 @@ impl Store for Single {
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
         let ttl = ttl.as_millis().to_string();
         let arguments = [token.as_bytes(), ttl.as_bytes()];
-        match self.node.script(call, &self.scripts.refresh, key.as_bytes(), &arguments) {
+        match self.node.script(call, &self.scripts.refresh, &[key.as_bytes()], &arguments) {
             Ok(Value::Int(1)) => Renewal::Renewed,
             Ok(Value::Int(0)) => Renewal::Lost,
             Ok(_) => Renewal::Unknown(self.node.unexpected()),
@@ -86,17 +100,56 @@ impl Store for Single {
     }
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault> {
-        match self.node.script(call, &self.scripts.occupant, key.as_bytes(), &[])? {
+        match self.node.script(call, &self.scripts.occupant, &[key.as_bytes()], &[])? {
             Value::Nil => Ok(None),
-            value => occupant(&value).map(Some).ok_or_else(|| self.node.unexpected()),
+            Value::Array(parts) => match parts.as_slice() {
+                [value, left] => occupant(value, left).map(Some).ok_or_else(|| self.node.unexpected()),
+                _ => Err(self.node.unexpected()),
+            },
+            _ => Err(self.node.unexpected()),
         }
+    }
+
+    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault> {
+        Ok(Box::new(self.subscriber.subscribe(key, call)?))
     }
 }
 
-/// `{value, milliseconds left}`.
-fn occupant(reply: &Value) -> Option<Occupant> {
+/// `CLAIM` and `QUEUE_TTL`, as the scripts take them.
+const CLAIM_MS: &str = "1000";
+const QUEUE_TTL_MS: &str = "60000";
+
+fn entry(place: Option<&Place>, token: &Token) -> Vec<u8> {
+    place.map_or_else(Vec::new, |place| place.entry(token))
+}
+
+/// `{value, milliseconds left}`, and of who waits also `ticket, number of those before it, whether it is heard`.
+fn busy(reply: &Value) -> Option<Busy> {
     let Value::Array(parts) = reply else { return None };
-    let [Value::BulkString(value), Value::Int(left)] = parts.as_slice() else { return None };
+    let (occupant, queued) = match parts.as_slice() {
+        [value, left] => (occupant(value, left)?, None),
+        [value, left, Value::Int(ticket), Value::Int(ahead), Value::Int(heard)] => {
+            let (ticket, ahead) = (u64::try_from(*ticket).ok()?, u64::try_from(*ahead).ok()?);
+            (occupant(value, left)?, Some(Queued { ticket, ahead, heard: *heard != 0 }))
+        }
+        _ => return None,
+    };
+    Some(Busy { holder: occupant.holder, queued })
+}
+
+fn occupant(value: &Value, left: &Value) -> Option<Occupant> {
+    let (Value::BulkString(value), Value::Int(left)) = (value, left) else { return None };
     let remaining = u64::try_from(*left).ok().map(Duration::from_millis);
     Some(Occupant { token: Token::from_bytes(value), holder: Holder::of(value, remaining) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::queue::{CLAIM, QUEUE_TTL};
+
+    #[test]
+    fn the_scripts_take_what_the_protocol_says() {
+        assert_eq!((CLAIM_MS, QUEUE_TTL_MS), (&*CLAIM.as_millis().to_string(), &*QUEUE_TTL.as_millis().to_string()));
+    }
 }

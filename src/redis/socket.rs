@@ -101,44 +101,58 @@ impl Socket {
     pub fn read(&self, buffer: &mut [u8], attempt: &Attempt) -> Result<usize, Trouble> {
         let start = attempt.clock.now();
         loop {
+            if let Some(count) = self.read_now(buffer)? {
+                self.answered(start, attempt);
+                return Ok(count);
+            }
+            self.await_answer(start, attempt)?;
+        }
+    }
+
+    /// None: nothing is there.
+    pub fn read_now(&self, buffer: &mut [u8]) -> Result<Option<usize>, Trouble> {
+        loop {
             // SAFETY: the buffer is valid for its length.
             let count = unsafe { libc::recv(self.fd()?, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
             match count {
                 0 => return Err(Trouble::Closed),
-                count if count > 0 => {
-                    self.took.set(attempt.clock.now().since(start));
-                    return Ok(count.unsigned_abs());
-                }
-                _ => passing(io::Error::last_os_error())?,
-            }
-            if self.took.get() < NEAR && attempt.clock.now().since(start) < NEAR {
-                // SAFETY: lets another process have the processor, if one wants it: the server, as it may be.
-                unsafe { libc::sched_yield() };
-            } else {
-                self.wait(libc::POLLIN, attempt)?;
+                count if count > 0 => return Ok(Some(count.unsigned_abs())),
+                _ if passing(io::Error::last_os_error())? => {}
+                _ => return Ok(None),
             }
         }
     }
 
-    pub fn write_all(&self, mut bytes: &[u8], attempt: &Attempt) -> Result<(), Trouble> {
-        let all = bytes.len();
-        while !bytes.is_empty() {
+    /// How much of it could be sent.
+    pub fn write_now(&self, bytes: &[u8]) -> Result<usize, Trouble> {
+        let mut sent = 0;
+        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
             // SAFETY: the bytes are valid for their length.
-            let count = unsafe { libc::send(self.fd()?, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+            let count = unsafe { libc::send(self.fd()?, rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL) };
             if count >= 0 {
-                bytes = bytes.get(count.unsigned_abs()..).unwrap_or_default();
-            } else {
-                passing(io::Error::last_os_error()).map_err(|trouble| match trouble {
-                    Trouble::Closed if bytes.len() == all => Trouble::Unsent,
-                    trouble => trouble,
-                })?;
-                self.wait(libc::POLLOUT, attempt)?;
+                sent += count.unsigned_abs();
+            } else if !passing(io::Error::last_os_error())? {
+                break;
             }
         }
-        Ok(())
+        Ok(sent)
     }
 
-    fn wait(&self, events: i16, attempt: &Attempt) -> Result<(), Trouble> {
+    /// Waits for an answer of which nothing has come since `start`.
+    pub fn await_answer(&self, start: Moment, attempt: &Attempt) -> Result<(), Trouble> {
+        if self.took.get() < NEAR && attempt.clock.now().since(start) < NEAR {
+            // SAFETY: lets another process have the processor, if one wants it: the server, as it may be.
+            unsafe { libc::sched_yield() };
+            return Ok(());
+        }
+        self.wait(libc::POLLIN, attempt)
+    }
+
+    pub fn answered(&self, start: Moment, attempt: &Attempt) {
+        self.took.set(attempt.clock.now().since(start));
+    }
+
+    pub fn wait(&self, events: i16, attempt: &Attempt) -> Result<(), Trouble> {
         self.wait_until(events, attempt.deadline, attempt)
     }
 
@@ -150,15 +164,16 @@ impl Socket {
         match waited {
             Waited::Ready => Ok(()),
             Waited::TimedOut => Err(attempt.timed_out()),
-            Waited::Stopped => Err(Trouble::Stopped),
+            Waited::Pending => Err(Trouble::Stopped),
         }
     }
 }
 
-/// Errors that mean: try again.
-fn passing(error: io::Error) -> Result<(), Trouble> {
+/// Whether it is to be tried again at once, for a signal came in between; false: not now.
+fn passing(error: io::Error) -> Result<bool, Trouble> {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::Interrupted => Ok(true),
+        io::ErrorKind::WouldBlock => Ok(false),
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Err(Trouble::Closed),
         _ => Err(error.into()),
     }

@@ -75,59 +75,87 @@ impl Tls {
         let session = ClientConnection::new(config, name).map_err(|error| Trouble::Other(error.to_string()))?;
         let mut tls = Self { session, socket, incoming: Box::new([0; 16 * 1024]), outgoing: Vec::new() };
         while tls.session.is_handshaking() {
-            tls.flush(attempt)?;
-            if tls.session.is_handshaking() {
-                tls.receive(attempt)?;
+            let is_sent = tls.flush_now()?;
+            if !is_sent {
+                tls.socket.wait(libc::POLLOUT, attempt)?;
+            } else if tls.session.is_handshaking() && !tls.receive_now()? {
+                tls.socket.wait(libc::POLLIN, attempt)?;
             }
         }
-        tls.flush(attempt)?;
+        while !tls.flush_now()? {
+            tls.socket.wait(libc::POLLOUT, attempt)?;
+        }
         Ok(tls)
     }
 
-    pub fn fd(&self) -> Result<i32, Trouble> {
-        self.socket.fd()
+    pub fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     pub fn read(&mut self, buffer: &mut [u8], attempt: &Attempt) -> Result<usize, Trouble> {
+        let start = attempt.clock.now();
+        loop {
+            if let Some(count) = self.read_now(buffer)? {
+                self.socket.answered(start, attempt);
+                return Ok(count);
+            }
+            self.socket.await_answer(start, attempt)?;
+        }
+    }
+
+    /// None: nothing is there.
+    pub fn read_now(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Trouble> {
         loop {
             match self.session.reader().read(buffer) {
                 Ok(0) => return Err(Trouble::Closed),
-                Ok(count) => return Ok(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.receive(attempt)?,
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
+            }
+            if !self.receive_now()? {
+                return Ok(None);
             }
         }
     }
 
-    pub fn write_all(&mut self, bytes: &[u8], attempt: &Attempt) -> Result<(), Trouble> {
+    /// How much of it was taken; `flush_now` says whether that is sent.
+    pub fn write_now(&mut self, bytes: &[u8]) -> Result<usize, Trouble> {
+        let mut taken = 0;
         // In pieces: rustls buffers a bounded amount.
         for piece in bytes.chunks(16 * 1024) {
+            if !self.flush_now()? {
+                break;
+            }
             self.session.writer().write_all(piece)?;
-            self.flush(attempt)?;
+            taken += piece.len();
         }
-        Ok(())
+        self.flush_now()?;
+        Ok(taken)
     }
 
-    fn receive(&mut self, attempt: &Attempt) -> Result<(), Trouble> {
-        let count = self.socket.read(&mut *self.incoming, attempt)?;
+    /// False: not all of it is sent.
+    pub fn flush_now(&mut self) -> Result<bool, Trouble> {
+        while self.session.wants_write() {
+            self.session.write_tls(&mut self.outgoing)?;
+        }
+        let sent = self.socket.write_now(&self.outgoing)?;
+        self.outgoing.drain(..sent);
+        Ok(self.outgoing.is_empty())
+    }
+
+    /// False: nothing has come.
+    fn receive_now(&mut self) -> Result<bool, Trouble> {
+        let Some(count) = self.socket.read_now(&mut *self.incoming)? else { return Ok(false) };
         let mut received = self.incoming.get(..count).unwrap_or_default();
         while !received.is_empty() {
             self.session.read_tls(&mut received)?;
             if let Err(error) = self.session.process_new_packets() {
                 // Tells the server why, if it can be told.
-                let _ = self.flush(attempt);
+                let _ = self.flush_now();
                 return Err(Trouble::Other(format!("TLS failed: {}", in_words(&error))));
             }
         }
-        Ok(())
-    }
-
-    fn flush(&mut self, attempt: &Attempt) -> Result<(), Trouble> {
-        self.outgoing.clear();
-        while self.session.wants_write() {
-            self.session.write_tls(&mut self.outgoing)?;
-        }
-        self.socket.write_all(&self.outgoing, attempt)
+        Ok(true)
     }
 }
 

@@ -21,13 +21,23 @@ impl Default for Process {
 /// forked children.
 pub fn draw_token(identify: bool) -> Result<Token, String> {
     static PROCESS: PerProcess<Process> = PerProcess::new();
-    let mut random = [0; 16];
-    SysRng.try_fill_bytes(&mut random).map_err(|error| format!("the operating system gave no randomness: {error}"))?;
+    let random = random()?;
     if !identify {
         return Ok(Token::new(random, None));
     }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Ok(Token::new(random, Some((&PROCESS.get().0, since))))
+}
+
+/// A name that no other process draws, of 16 hex digits.
+pub fn draw_name() -> Result<String, String> {
+    random::<8>().map(|random| format!("{:016x}", u64::from_ne_bytes(random)))
+}
+
+fn random<const BYTES: usize>() -> Result<[u8; BYTES], String> {
+    let mut random = [0; BYTES];
+    SysRng.try_fill_bytes(&mut random).map_err(|error| format!("the operating system gave no randomness: {error}"))?;
+    Ok(random)
 }
 
 /// The host's name, in visible ASCII without the separator.

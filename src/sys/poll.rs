@@ -15,8 +15,8 @@ const SLICE: Duration = Duration::from_millis(50);
 pub enum Waited {
     Ready,
     TimedOut,
-    /// The host wants the call to end.
-    Stopped,
+    /// Neither: a slice of the time has passed, or a signal came, or the host wants the call to end.
+    Pending,
 }
 
 /// Waits until `fd` is ready for `events` (of poll(2)), or until `until`, or, if `unless_stopped`, until the host wants
@@ -29,26 +29,33 @@ pub fn until_ready(
     clock: &dyn Clock,
     interrupt: &dyn Interrupt,
 ) -> Waited {
-    let process = interrupt.process();
     loop {
         if unless_stopped && interrupt.stopped() {
-            return Waited::Stopped;
+            return Waited::Pending;
         }
-        let left = until.since(clock.now());
-        let mut poll = libc::pollfd { fd, events, revents: 0 };
-        // SAFETY: one valid entry. An error (EINTR) counts as nothing ready.
-        if unsafe { libc::poll(&mut poll, 1, millis(left.min(SLICE))) } > 0 {
-            return Waited::Ready;
-        }
-        if left.is_zero() {
-            return Waited::TimedOut;
-        }
-        interrupt.pump();
-        // In a child, `fd` is the number of nothing, or of another file.
-        if interrupt.process() != process {
-            return Waited::TimedOut;
+        match slice(Some((fd, events)), until, clock, interrupt) {
+            Waited::Pending => {}
+            waited => return waited,
         }
     }
+}
+
+/// The same for one slice, after which the host has run what was pending.
+pub fn slice(fd: Option<(RawFd, i16)>, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Waited {
+    let (left, process) = (until.since(clock.now()), interrupt.process());
+    // poll(2) takes no notice of a negative descriptor.
+    let (fd, events) = fd.unwrap_or((-1, 0));
+    let mut poll = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one valid entry. An error (EINTR) counts as nothing ready.
+    if unsafe { libc::poll(&mut poll, 1, millis(left.min(SLICE))) } > 0 {
+        return Waited::Ready;
+    }
+    if left.is_zero() {
+        return Waited::TimedOut;
+    }
+    interrupt.pump();
+    // In a child, `fd` is the number of nothing, or of another file.
+    if interrupt.process() == process { Waited::Pending } else { Waited::TimedOut }
 }
 
 /// Whether something came, be it the end, while nobody waited.
@@ -64,8 +71,7 @@ pub struct Sleeper;
 
 impl WakeUp for Sleeper {
     fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) {
-        // poll(2) takes no notice of a negative descriptor.
-        until_ready(-1, 0, until, true, clock, interrupt);
+        while !interrupt.stopped() && slice(None, until, clock, interrupt) == Waited::Pending {}
     }
 }
 

@@ -2,6 +2,8 @@
 //! the one holds for the other.
 #![cfg(test)]
 
+mod queue;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::{
@@ -12,7 +14,7 @@ use std::{
 use redis_lock::{
     lock::{
         keys::Key,
-        ports::{Cause, Freed, Renewal, Store, Vote},
+        ports::{Busy, Cause, Freed, Renewal, Store, Vote},
         token::{Holder, Token},
         ttl::Ttl,
     },
@@ -51,8 +53,8 @@ fn any_request(random: &mut Random, keys: &[Key], ttl: impl Fn(&mut Random) -> T
     let token = tokens()[random.below(4) as usize].clone();
     match random.below(7) {
         0 | 1 => Request::Try(key, token, ttl(random)),
-        2 | 3 => Request::Ask(key, token, ttl(random)),
-        4 => Request::Leave(key, token),
+        2 | 3 => Request::Ask(key, token, ttl(random), None),
+        4 => Request::Leave(key, token, None),
         5 => Request::Refresh(key, token, ttl(random)),
         _ => Request::Occupant(key),
     }
@@ -63,7 +65,7 @@ fn is_same_holder(a: &Holder, b: &Holder) -> bool {
         (Some(a), Some(b)) => a.abs_diff(b) < TOLERANCE,
         (a, b) => a == b,
     };
-    a.identity == b.identity && is_as_long
+    a.identity == b.identity && a.is_ours == b.is_ours && is_as_long
 }
 
 fn is_same(request: &Request, a: &Answer, b: &Answer) -> bool {
@@ -74,7 +76,9 @@ fn is_same(request: &Request, a: &Answer, b: &Answer) -> bool {
         | (Answer::Renewal(Renewal::Renewed), Answer::Renewal(Renewal::Renewed))
         | (Answer::Renewal(Renewal::Lost), Answer::Renewal(Renewal::Lost))
         | (Answer::Occupant(Ok(None)), Answer::Occupant(Ok(None))) => true,
-        (Answer::Vote(Vote::Refused(Some(a))), Answer::Vote(Vote::Refused(Some(b)))) => is_same_holder(a, b),
+        (Answer::Vote(Vote::Refused(Some(a))), Answer::Vote(Vote::Refused(Some(b)))) => {
+            a.queued == b.queued && is_same_holder(&a.holder, &b.holder)
+        }
         // The bare `SET` does not tell.
         (Answer::Vote(Vote::Refused(_)), Answer::Vote(Vote::Refused(None))) => matches!(request, Request::Try(..)),
         (Answer::Occupant(Ok(Some(a))), Answer::Occupant(Ok(Some(b)))) => {
@@ -112,7 +116,7 @@ impl Pair {
     fn delete(&mut self, server: &RedisServer, key: &Key) {
         server.query::<()>(&[b"DEL", key.as_bytes()]);
         if let Ok(Some(occupant)) = Memory.occupant(key, &self.host.call()) {
-            Memory.leave(key, &occupant.token, &self.host.call());
+            Memory.leave(key, &occupant.token, None, &self.host.call());
         }
         self.trace.clear();
     }
@@ -193,11 +197,13 @@ fn a_key_that_is_no_lock_is_busy_and_never_touched() {
             server.query::<()>(expire);
             let vote = store.try_acquire(&key, &token(1), ttl(1_000), &host.call());
             assert!(matches!(vote, Vote::Refused(None)), "{vote:?}");
-            let Vote::Refused(Some(holder)) = store.ask(&key, &token(1), ttl(1_000), &host.call()) else { panic!() };
-            assert!(is_same_holder(&holder, &Holder { identity: None, remaining }), "{holder:?}");
+            let Vote::Refused(Some(busy)) = store.ask(&key, &token(1), ttl(1_000), None, &host.call()) else {
+                panic!()
+            };
+            assert!(is_same_holder(&busy.holder, &Holder { remaining, ..Holder::default() }), "{busy:?}");
             let renewal = store.refresh(&key, &token(1), ttl(1_000), &host.call());
             assert!(matches!(renewal, Renewal::Lost), "{renewal:?}");
-            let freed = store.leave(&key, &token(1), &host.call());
+            let freed = store.leave(&key, &token(1), None, &host.call());
             assert!(matches!(freed, Freed::NotOurs), "{freed:?}");
             let Err(fault) = store.occupant(&key, &host.call()) else { panic!() };
             assert!(matches!(&fault.cause, Cause::Answered(error) if error.starts_with("WRONGTYPE")), "{fault:?}");
@@ -217,17 +223,17 @@ fn another_programs_value_is_busy_and_named_by_nobody() {
     // As long as a token may be, and longer: of that one only its ttl is told.
     for value in [vec![b'x'; 256], vec![b'0'; 257], vec![0; 1 << 20]] {
         server.query::<()>(&[b"SET", &b"key"[..], &value]);
-        let vote = store.ask(&key("key"), &token(1), ttl(1_000), &host.call());
-        let Vote::Refused(Some(holder)) = vote else { panic!("{vote:?}") };
-        assert_eq!(holder, Holder { identity: None, remaining: None });
+        let vote = store.ask(&key("key"), &token(1), ttl(1_000), None, &host.call());
+        let Vote::Refused(Some(busy)) = vote else { panic!("{vote:?}") };
+        assert_eq!(busy, Busy { holder: Holder::default(), queued: None });
         let occupant = store.occupant(&key("key"), &host.call()).unwrap().unwrap();
         assert_eq!(occupant.token.as_bytes(), value);
         let renewal = store.refresh(&key("key"), &token(1), ttl(1_000), &host.call());
         assert!(matches!(renewal, Renewal::Lost), "{renewal:?}");
-        assert!(matches!(store.leave(&key("key"), &token(1), &host.call()), Freed::NotOurs));
+        assert!(matches!(store.leave(&key("key"), &token(1), None, &host.call()), Freed::NotOurs));
         assert_eq!(server.query::<Vec<u8>>(&["GET", "key"]), value);
         // Whoever asks with just that value holds it.
-        assert!(matches!(store.leave(&key("key"), &occupant.token, &host.call()), Freed::Freed));
+        assert!(matches!(store.leave(&key("key"), &occupant.token, None, &host.call()), Freed::Freed));
     }
 }
 
@@ -240,10 +246,10 @@ fn a_key_of_a_megabyte_is_a_key_like_any_other() {
         let requests = [
             (Request::Try(key.clone(), token(1), ttl(60_000)), "Vote(Granted)"),
             (Request::Try(key.clone(), token(2), ttl(60_000)), "Vote(Refused(None))"),
-            (Request::Ask(key.clone(), token(1), ttl(60_000)), "Vote(Granted)"),
+            (Request::Ask(key.clone(), token(1), ttl(60_000), None), "Vote(Granted)"),
             (Request::Refresh(key.clone(), token(1), ttl(60_000)), "Renewal(Renewed)"),
-            (Request::Leave(key.clone(), token(2)), "Freed(NotOurs)"),
-            (Request::Leave(key.clone(), token(1)), "Freed(Freed)"),
+            (Request::Leave(key.clone(), token(2), None), "Freed(NotOurs)"),
+            (Request::Leave(key.clone(), token(1), None), "Freed(Freed)"),
             (Request::Occupant(key.clone()), "Occupant(Ok(None))"),
         ];
         for (request, expected) in requests {

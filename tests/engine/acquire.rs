@@ -1,7 +1,7 @@
 //! One try.
 
 use redis_lock::lock::{
-    engine::{Acquire, Acquired},
+    acquire::{Acquire, Acquired},
     error::Error,
     lease::State,
     ports::{Cause, Clock, Interrupt},
@@ -24,7 +24,7 @@ fn a_free_key_costs_one_request() {
     let lease = scene.lease(1);
     let sent = scene.world.now();
     scene.script([Fate::Answered.taking(ms(20), ms(30))]);
-    let acquired = scene.engine().acquire(&lease, &one_try(&scene));
+    let acquired = scene.acquire(&lease, &one_try(&scene));
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
     assert_eq!(scene.sent(), "try");
     assert_eq!(lease.valid_until(), sent.plus(ttl(30_000).validity()), "counts from before the request");
@@ -36,7 +36,7 @@ fn a_key_that_someone_holds_is_busy() {
     let scene = Scene::new();
     scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(5_000)));
     let lease = scene.lease(1);
-    let acquired = scene.engine().acquire(&lease, &one_try(&scene));
+    let acquired = scene.acquire(&lease, &one_try(&scene));
     assert!(matches!(acquired, Ok(Acquired::Busy { .. })), "{acquired:?}");
     assert_eq!(scene.sent(), "try");
     assert!(!lease.may_live());
@@ -49,7 +49,7 @@ fn a_lost_answer_is_asked_for_again_with_the_same_token() {
         let lease = scene.lease(1);
         scene.script([fate.into(), Fate::Answered.taking(ms(100), ms(100))]);
         let start = scene.world.now();
-        let acquired = scene.engine().acquire(&lease, &one_try(&scene));
+        let acquired = scene.acquire(&lease, &one_try(&scene));
         assert!(matches!(acquired, Ok(Acquired::Held)), "{fate:?}: {acquired:?}");
         assert_eq!(scene.sent(), "try ask");
         // `ask` starts the ttl anew, so that validity counts from the second request, and from before it.
@@ -68,7 +68,7 @@ fn the_second_request_makes_good_what_the_first_used_up() {
     let lease = scene.lease(1);
     // The lost first request alone takes twice the ttl.
     scene.script([Fate::ReplyLost]);
-    let acquired = scene.engine().acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
+    let acquired = scene.acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
     assert!(matches!(acquired, Ok(Acquired::Held)) && lease.is_valid(scene.world.now()), "{acquired:?}");
 }
 
@@ -79,8 +79,8 @@ fn busy_after_a_lost_request_keeps_the_token() {
     scene.world.other(&other);
     let lease = scene.lease(1);
     scene.script([Fate::Late]);
-    let acquired = scene.engine().acquire(&lease, &one_try(&scene));
-    assert!(matches!(acquired, Ok(Acquired::Busy { holder: Some(_), .. })), "{acquired:?}");
+    let acquired = scene.acquire(&lease, &one_try(&scene));
+    assert!(matches!(acquired, Ok(Acquired::Busy { busy: Some(_), .. })), "{acquired:?}");
     assert_eq!(scene.sent(), "try ask");
     assert!(!lease.is_valid(scene.world.now()) && !lease.is_expired(scene.world.now()));
     // The request that was lost may still take the key, for nobody: it can be freed.
@@ -98,7 +98,7 @@ fn two_lost_answers_are_an_error_and_the_token_is_kept() {
         let scene = Scene::new();
         let lease = scene.lease(1);
         scene.script([first, second]);
-        assert!(no_answer(scene.engine().acquire(&lease, &one_try(&scene))));
+        assert!(no_answer(scene.acquire(&lease, &one_try(&scene))));
         assert_eq!(scene.sent(), "try ask");
         assert!(!lease.is_valid(scene.world.now()) && !lease.is_expired(scene.world.now()) && lease.may_live());
         scene.carry_out_late_requests();
@@ -114,7 +114,7 @@ fn a_definite_error_settles_the_lease() {
         let scene = Scene::new();
         let lease = scene.lease(1);
         scene.script([fate]);
-        let cause = cause(scene.engine().acquire(&lease, &one_try(&scene)));
+        let cause = cause(scene.acquire(&lease, &one_try(&scene)));
         assert!(!matches!(cause, Cause::NoAnswer(_)), "{cause:?}");
         assert_eq!(scene.sent(), "try", "what was not carried out is not repeated");
         assert!(!lease.may_live());
@@ -127,7 +127,7 @@ fn an_error_after_a_lost_answer_settles_nothing() {
         let scene = Scene::new();
         let lease = scene.lease(1);
         scene.script([Fate::ReplyLost, fate]);
-        assert!(!no_answer(scene.engine().acquire(&lease, &one_try(&scene))));
+        assert!(!no_answer(scene.acquire(&lease, &one_try(&scene))));
         assert_eq!(scene.sent(), "try ask");
         assert!(!lease.is_valid(scene.world.now()) && lease.may_live());
         assert_eq!(scene.holder(), Some(token(1)));
@@ -139,7 +139,7 @@ fn an_owner_that_holds_the_key_already_is_told_so() {
     let scene = Scene::new();
     scene.world.other(&Request::Try(scene.key.clone(), token(1), ttl(1_000)));
     let lease = scene.lease(1);
-    let acquired = scene.engine().acquire(&lease, &Acquire { bare: false, ..one_try(&scene) });
+    let acquired = scene.acquire(&lease, &Acquire { bare: false, ..one_try(&scene) });
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
     assert_eq!(scene.sent(), "ask");
     scene.world.pass(ms(29_000));
@@ -152,7 +152,7 @@ fn a_lease_that_is_used_up_when_the_answer_comes_is_freed() {
     let scene = Scene::new();
     let lease = scene.lease(1);
     scene.script([Fate::Answered.taking(ms(450), ms(450))]);
-    let acquired = scene.engine().acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
+    let acquired = scene.acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
     assert!(matches!(acquired, Err(Error::UsedUp { took, .. }) if took == ms(900)), "{acquired:?}");
     assert_eq!(scene.sent(), "try leave");
     assert!(scene.is_free() && !lease.may_live());
@@ -164,7 +164,7 @@ fn the_drift_is_not_ours_either() {
     let lease = scene.lease(1);
     let validity = Ttl::validity(ttl(500));
     scene.script([Fate::Answered.taking(ms(0), validity)]);
-    let acquired = scene.engine().acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
+    let acquired = scene.acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
     assert!(matches!(acquired, Err(Error::UsedUp { .. })), "{acquired:?}");
     assert_eq!(scene.sent(), "try leave");
 }
@@ -177,7 +177,7 @@ fn a_call_that_was_stopped_leaves_no_key_behind() {
         let scene = Scene::new();
         let lease = scene.lease(1);
         scene.script([step]);
-        let acquired = scene.engine().acquire(&lease, &one_try(&scene));
+        let acquired = scene.acquire(&lease, &one_try(&scene));
         assert!(matches!(acquired, Err(Error::Interrupted)), "{acquired:?}");
         assert_eq!(scene.sent(), "try leave");
         assert!(scene.is_free() && !lease.is_valid(scene.world.now()));
@@ -190,7 +190,7 @@ fn a_call_that_was_stopped_before_it_sent_anything_sends_nothing_more() {
         let scene = Scene::new();
         let lease = scene.lease(1);
         scene.script([fate.while_(|world| world.stopped.set(true))]);
-        let acquired = scene.engine().acquire(&lease, &one_try(&scene));
+        let acquired = scene.acquire(&lease, &one_try(&scene));
         assert!(matches!(acquired, Err(Error::Interrupted)), "{acquired:?}");
         assert_eq!(scene.sent(), "try", "there is nothing to free");
         assert!(!lease.may_live());
@@ -202,7 +202,7 @@ fn a_call_that_was_stopped_and_could_not_free_the_key_keeps_the_token() {
     let scene = Scene::new();
     let lease = scene.lease(1);
     scene.script([Fate::Answered.while_(|world| world.stopped.set(true)), Fate::RequestLost.into()]);
-    let acquired = scene.engine().acquire(&lease, &one_try(&scene));
+    let acquired = scene.acquire(&lease, &one_try(&scene));
     assert!(matches!(acquired, Err(Error::Interrupted)), "{acquired:?}");
     assert_eq!(scene.sent(), "try leave");
     assert!(!lease.is_valid(scene.world.now()) && lease.may_live());
@@ -225,7 +225,7 @@ fn a_child_believes_and_frees_nothing_of_its_parents() {
             world.process.set(1);
             world.stopped.set(child_stops);
         })]);
-        let acquired = scene.engine().acquire(&lease, &one_try(&scene));
+        let acquired = scene.acquire(&lease, &one_try(&scene));
         assert!(matches!(acquired, Err(Error::Forked)), "{acquired:?}");
         assert_eq!(scene.sent(), "try", "child stops: {child_stops}");
         assert_eq!(scene.holder(), Some(token(1)), "child stops: {child_stops}");

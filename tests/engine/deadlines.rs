@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use redis_lock::lock::{
-    engine::{Acquire, Engine},
-    ports::Clock,
-};
+use redis_lock::lock::{acquire::Acquire, engine::Engine, ports::Clock};
 
 use super::{
     support::{
@@ -55,7 +52,7 @@ fn longest(wait: u64, call: impl Fn(&Engine, &Scene)) -> Duration {
 fn an_acquire_ends_in_time() {
     for wait in [0, 1_000, 10_000] {
         let longest = longest(wait, |engine, scene| {
-            drop(engine.acquire(&scene.lease(1), &Acquire { ttl: ttl(900), ..waiting(scene, ms(wait)) }));
+            drop(engine.acquire(&scene.lease(1), &Acquire { ttl: ttl(900), ..waiting(scene, ms(wait)) }, &mut None));
         });
         assert!(longest > ms(wait) + World::LIMITS.command, "no test of the bound: {longest:?}");
     }

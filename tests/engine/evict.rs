@@ -23,7 +23,7 @@ fn evict(scene: &Scene) -> Result<bool, Error> {
 
 /// Meanwhile one holder leaves, and the next one comes.
 fn handed_over(scene: &Scene, from: u64, to: u64) -> Step {
-    let leave = Request::Leave(scene.key.clone(), token(from));
+    let leave = Request::Leave(scene.key.clone(), token(from), None);
     let acquire = Request::Try(scene.key.clone(), token(to), ttl(600_000));
     Fate::Answered.while_(move |world| {
         world.other(&leave);

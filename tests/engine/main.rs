@@ -13,7 +13,7 @@ mod wait;
 use std::time::Duration;
 
 use redis_lock::lock::{
-    engine::{Acquire, Acquired},
+    acquire::{Acquire, Acquired},
     error::Error,
     lease::Lease,
     options::Poll,
@@ -36,7 +36,7 @@ fn waiting(scene: &Scene, wait: Duration) -> Acquire {
 /// A lease that is held, for so long.
 fn held(scene: &Scene, ttl: Ttl) -> Lease {
     let lease = scene.lease(1);
-    let acquired = scene.engine().acquire(&lease, &Acquire { ttl, ..one_try(scene) });
+    let acquired = scene.acquire(&lease, &Acquire { ttl, ..one_try(scene) });
     assert!(matches!(acquired, Ok(Acquired::Held)) && lease.is_valid(scene.world.now()), "{acquired:?}");
     scene.sent();
     lease

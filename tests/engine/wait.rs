@@ -1,12 +1,12 @@
-//! A wait for a key that someone holds.
+//! A wait for a key that someone holds, where nobody tells the waiter.
 
 use std::time::Duration;
 
 use redis_lock::lock::{
-    engine::{Acquire, Acquired},
+    acquire::{Acquire, Acquired},
     error::Error,
     options::Poll,
-    ports::{Cause, Clock},
+    ports::{Busy, Cause, Clock},
 };
 
 use super::{
@@ -22,9 +22,10 @@ use super::{
 
 const EVERY_300_MS: Poll = Poll { min: ms(300), max: ms(300) };
 
-/// A scene in which another holds the key for so long.
+/// A scene in which another holds the key for so long, and in which a waiter must look for itself.
 fn busy(milliseconds: u64) -> Scene {
     let scene = Scene::new();
+    scene.world.refuses_subscriptions.set(true);
     scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(milliseconds)));
     scene
 }
@@ -38,7 +39,7 @@ fn looks(scene: &Scene, what: &Acquire) -> Vec<u128> {
 fn no_wait_is_exactly_one_request_and_no_sleep() {
     let scene = busy(30_000);
     let what = one_try(&scene);
-    let acquired = scene.engine().acquire(&scene.lease(1), &what);
+    let acquired = scene.acquire(&scene.lease(1), &what);
     assert!(matches!(acquired, Ok(Acquired::Busy { waited: Duration::ZERO, .. })), "{acquired:?}");
     assert_eq!(scene.sent(), "try");
     assert_eq!(scene.world.now(), what.start);
@@ -49,10 +50,12 @@ fn a_wait_ends_with_a_look_at_its_very_end() {
     let scene = busy(30_000);
     let what = Acquire { poll: EVERY_300_MS, ..waiting(&scene, ms(1_000)) };
     let lease = scene.lease(1);
-    let Ok(Acquired::Busy { holder: Some(holder), waited }) = scene.engine().acquire(&lease, &what) else {
+    let Ok(Acquired::Busy { busy: Some(busy), waited }) = scene.acquire(&lease, &what) else {
         panic!("not busy");
     };
+    let Busy { holder, queued } = busy;
     assert_eq!((holder.remaining, holder.identity.unwrap().pid), (Some(ms(29_000)), 2));
+    assert_eq!(queued, None);
     assert_eq!(waited, ms(1_000));
     assert_eq!(looks(&scene, &what), [0, 0, 300, 600, 900, 1_000]);
     assert!(!lease.may_live());
@@ -61,10 +64,10 @@ fn a_wait_ends_with_a_look_at_its_very_end() {
 #[test]
 fn what_is_freed_before_the_last_look_is_acquired() {
     let scene = busy(30_000);
-    let release = Request::Leave(scene.key.clone(), token(2));
+    let release = Request::Leave(scene.key.clone(), token(2), None);
     scene.world.after(ms(950), move |world| drop(world.other(&release)));
     let what = Acquire { poll: EVERY_300_MS, ..waiting(&scene, ms(1_000)) };
-    let acquired = scene.engine().acquire(&scene.lease(1), &what);
+    let acquired = scene.acquire(&scene.lease(1), &what);
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
     assert_eq!(looks(&scene, &what), [0, 0, 300, 600, 900, 1_000]);
 }
@@ -73,7 +76,7 @@ fn what_is_freed_before_the_last_look_is_acquired() {
 fn a_waiter_looks_when_the_holder_expires() {
     let scene = busy(150);
     let what = Acquire { poll: Poll { min: ms(10_000), max: ms(10_000) }, ..waiting(&scene, ms(60_000)) };
-    let acquired = scene.engine().acquire(&scene.lease(1), &what);
+    let acquired = scene.acquire(&scene.lease(1), &what);
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
     assert_eq!(looks(&scene, &what), [0, 0, 151]);
 }
@@ -82,7 +85,7 @@ fn a_waiter_looks_when_the_holder_expires() {
 fn an_owner_that_waits_begins_with_one_look() {
     let scene = busy(150);
     let what = Acquire { bare: false, ..waiting(&scene, ms(60_000)) };
-    let acquired = scene.engine().acquire(&scene.lease(1), &Acquire { poll: EVERY_300_MS, ..what });
+    let acquired = scene.acquire(&scene.lease(1), &Acquire { poll: EVERY_300_MS, ..what });
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
     assert_eq!(looks(&scene, &what), [0, 151]);
 }
@@ -92,7 +95,7 @@ fn no_more_looks_than_the_pauses_allow() {
     for number in 1..50 {
         let scene = busy(3_600_000);
         let what = waiting(&scene, ms(10_000));
-        let acquired = scene.engine().acquire(&scene.lease(number + 10), &what);
+        let acquired = scene.acquire(&scene.lease(number + 10), &what);
         assert!(matches!(acquired, Ok(Acquired::Busy { .. })), "{acquired:?}");
         let looks = looks(&scene, &what);
         assert_eq!((looks[0], looks[1], looks[looks.len() - 1]), (0, 0, 10_000));
@@ -110,10 +113,10 @@ fn no_more_looks_than_the_pauses_allow() {
 fn a_wait_without_end_outlasts_a_day() {
     let day = 86_400_000;
     let scene = busy(2 * day);
-    let release = Request::Leave(scene.key.clone(), token(2));
+    let release = Request::Leave(scene.key.clone(), token(2), None);
     scene.world.after(ms(day), move |world| drop(world.other(&release)));
     let hourly = Poll { min: ms(3_600_000), max: ms(3_600_000) };
-    let acquired = scene.engine().acquire(&scene.lease(1), &Acquire { poll: hourly, ..waiting(&scene, Duration::MAX) });
+    let acquired = scene.acquire(&scene.lease(1), &Acquire { poll: hourly, ..waiting(&scene, Duration::MAX) });
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
 }
 
@@ -125,7 +128,7 @@ fn trouble_in_the_middle_of_a_wait_is_not_busy() {
         let lease = scene.lease(1);
         scene.script([Fate::Answered, Fate::Answered, Fate::Answered]);
         scene.script(fates);
-        let acquired = scene.engine().acquire(&lease, &waiting(&scene, ms(60_000)));
+        let acquired = scene.acquire(&lease, &waiting(&scene, ms(60_000)));
         assert!(matches!(cause(acquired), Cause::Answered(_) | Cause::Unreachable(_) | Cause::NoAnswer(_)));
     }
 }
@@ -135,7 +138,7 @@ fn one_lost_look_does_not_end_a_wait() {
     let scene = busy(5_000);
     scene.script([Fate::Answered, Fate::ReplyLost, Fate::Answered, Fate::Late]);
     let lease = scene.lease(1);
-    let acquired = scene.engine().acquire(&lease, &waiting(&scene, ms(60_000)));
+    let acquired = scene.acquire(&lease, &waiting(&scene, ms(60_000)));
     assert!(matches!(acquired, Ok(Acquired::Held)) && lease.is_valid(scene.world.now()), "{acquired:?}");
 }
 
@@ -145,7 +148,7 @@ fn a_wait_that_is_stopped_ends_at_once_with_no_further_request() {
     scene.world.after(ms(450), |world| world.stopped.set(true));
     let what = Acquire { poll: EVERY_300_MS, ..waiting(&scene, ms(60_000)) };
     let lease = scene.lease(1);
-    let acquired = scene.engine().acquire(&lease, &what);
+    let acquired = scene.acquire(&lease, &what);
     assert!(matches!(acquired, Err(Error::Interrupted)), "{acquired:?}");
     assert_eq!(looks(&scene, &what), [0, 0, 300]);
     assert_eq!(scene.holder(), Some(token(2)));
@@ -157,7 +160,7 @@ fn a_child_that_a_wait_forked_does_not_go_on_with_its_parents_token() {
     let scene = busy(30_000);
     scene.world.after(ms(450), |world| world.process.set(1));
     let what = Acquire { poll: EVERY_300_MS, ..waiting(&scene, ms(60_000)) };
-    let acquired = scene.engine().acquire(&scene.lease(1), &what);
+    let acquired = scene.acquire(&scene.lease(1), &what);
     assert!(matches!(acquired, Err(Error::Forked)), "{acquired:?}");
     assert_eq!(looks(&scene, &what), [0, 0, 300]);
 }
@@ -167,7 +170,7 @@ fn a_wait_that_began_earlier_ends_as_if_it_went_on() {
     let scene = busy(30_000);
     let what = waiting(&scene, ms(1_000));
     scene.world.pass(ms(900));
-    let acquired = scene.engine().acquire(&scene.lease(1), &what);
+    let acquired = scene.acquire(&scene.lease(1), &what);
     assert!(matches!(acquired, Ok(Acquired::Busy { waited, .. }) if waited == ms(1_000)), "{acquired:?}");
 }
 
@@ -176,6 +179,6 @@ fn a_machine_that_slept_through_the_end_of_a_wait_finds_the_key_busy() {
     let scene = busy(3_600_000);
     scene.world.oversleep.set(ms(600_000));
     let what = waiting(&scene, ms(1_000));
-    let acquired = scene.engine().acquire(&scene.lease(1), &what);
+    let acquired = scene.acquire(&scene.lease(1), &what);
     assert!(matches!(acquired, Ok(Acquired::Busy { .. })), "busy, and no trouble: {acquired:?}");
 }

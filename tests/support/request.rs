@@ -4,7 +4,8 @@ use std::fmt;
 
 use redis_lock::lock::{
     keys::Key,
-    ports::{Call, Fault, Freed, Occupant, Renewal, Store, Vote},
+    ports::{Call, Fault, Freed, Occupant, Renewal, Store, Subscription, Vote},
+    queue::Place,
     token::Token,
     ttl::Ttl,
 };
@@ -12,8 +13,8 @@ use redis_lock::lock::{
 #[derive(Clone)]
 pub enum Request {
     Try(Key, Token, Ttl),
-    Ask(Key, Token, Ttl),
-    Leave(Key, Token),
+    Ask(Key, Token, Ttl, Option<Place>),
+    Leave(Key, Token, Option<Place>),
     Refresh(Key, Token, Ttl),
     Occupant(Key),
 }
@@ -30,8 +31,8 @@ impl Request {
     pub fn send(&self, store: &dyn Store, call: &Call) -> Answer {
         match self {
             Self::Try(key, token, ttl) => Answer::Vote(store.try_acquire(key, token, *ttl, call)),
-            Self::Ask(key, token, ttl) => Answer::Vote(store.ask(key, token, *ttl, call)),
-            Self::Leave(key, token) => Answer::Freed(store.leave(key, token, call)),
+            Self::Ask(key, token, ttl, place) => Answer::Vote(store.ask(key, token, *ttl, place.as_ref(), call)),
+            Self::Leave(key, token, place) => Answer::Freed(store.leave(key, token, place.as_ref(), call)),
             Self::Refresh(key, token, ttl) => Answer::Renewal(store.refresh(key, token, *ttl, call)),
             Self::Occupant(key) => Answer::Occupant(store.occupant(key, call)),
         }
@@ -59,15 +60,15 @@ impl Request {
 
     pub const fn key(&self) -> &Key {
         match self {
-            Self::Try(key, ..) | Self::Ask(key, ..) | Self::Leave(key, _) | Self::Refresh(key, ..) => key,
+            Self::Try(key, ..) | Self::Ask(key, ..) | Self::Leave(key, ..) | Self::Refresh(key, ..) => key,
             Self::Occupant(key) => key,
         }
     }
 
     pub const fn token(&self) -> Option<&Token> {
         match self {
-            Self::Try(_, token, _) | Self::Ask(_, token, _) | Self::Refresh(_, token, _) => Some(token),
-            Self::Leave(_, token) => Some(token),
+            Self::Try(_, token, _) | Self::Ask(_, token, ..) | Self::Refresh(_, token, _) => Some(token),
+            Self::Leave(_, token, _) => Some(token),
             Self::Occupant(_) => None,
         }
     }
@@ -81,8 +82,10 @@ impl fmt::Debug for Request {
             write!(f, " {}", text(token.as_bytes()))?;
         }
         match self {
-            Self::Try(.., ttl) | Self::Ask(.., ttl) | Self::Refresh(.., ttl) => write!(f, " {}", ttl.as_millis()),
-            Self::Leave(..) | Self::Occupant(..) => Ok(()),
+            Self::Try(.., ttl) | Self::Refresh(.., ttl) => write!(f, " {}", ttl.as_millis()),
+            Self::Ask(.., ttl, place) => write!(f, " {} {place:?}", ttl.as_millis()),
+            Self::Leave(.., place) => write!(f, " {place:?}"),
+            Self::Occupant(..) => Ok(()),
         }
     }
 }
@@ -92,6 +95,8 @@ pub struct Interposed<T>(pub T);
 
 pub trait Interpose {
     fn request(&self, request: Request, call: &Call) -> Answer;
+
+    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault>;
 }
 
 impl<T: Interpose> Interposed<T> {
@@ -112,12 +117,12 @@ impl<T: Interpose> Store for Interposed<T> {
         self.vote(Request::Try(key.clone(), token.clone(), ttl), call)
     }
 
-    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
-        self.vote(Request::Ask(key.clone(), token.clone(), ttl), call)
+    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote {
+        self.vote(Request::Ask(key.clone(), token.clone(), ttl, place.cloned()), call)
     }
 
-    fn leave(&self, key: &Key, token: &Token, call: &Call) -> Freed {
-        match self.0.request(Request::Leave(key.clone(), token.clone()), call) {
+    fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed {
+        match self.0.request(Request::Leave(key.clone(), token.clone(), place.cloned()), call) {
             Answer::Freed(freed) => freed,
             other => panic!("{other:?}"),
         }
@@ -135,5 +140,9 @@ impl<T: Interpose> Store for Interposed<T> {
             Answer::Occupant(occupant) => occupant,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault> {
+        self.0.subscribe(key, call)
     }
 }

@@ -14,11 +14,13 @@ use std::{
 
 use redis_lock::{
     lock::{
+        acquire::{Acquire, Acquired},
         engine::Engine,
+        error::Error,
         keys::Key,
         lease::Lease,
         options::Limits,
-        ports::{Call, Cause, Clock, Fault, Interrupt, WakeUp},
+        ports::{Call, Cause, Clock, Fault, Interrupt, Store, Subscription, WakeUp, Woken},
         time::Moment,
         token::Token,
     },
@@ -56,6 +58,12 @@ pub struct World {
     pub process: Cell<u64>,
     /// How much later than asked for the next sleep ends: the machine was suspended.
     pub oversleep: Cell<Duration>,
+    /// Whether subscriptions are refused from now on, those that are to be renewed included.
+    pub refuses_subscriptions: Cell<bool>,
+    /// A waiter that listens hears nothing until it renews its subscription.
+    pub deaf: Cell<bool>,
+    /// How often one was asked for.
+    pub renewals: Cell<u32>,
     _turn: Rc<MutexGuard<'static, ()>>,
 }
 
@@ -70,6 +78,9 @@ impl World {
             stopped: Cell::new(false),
             process: Cell::new(0),
             oversleep: Cell::new(Duration::ZERO),
+            refuses_subscriptions: Cell::new(false),
+            deaf: Cell::new(false),
+            renewals: Cell::new(0),
             _turn: turn(),
         }
     }
@@ -82,6 +93,12 @@ impl World {
             act(self);
         }
         self.now.set(until.max(self.now()));
+    }
+
+    /// Time passes until something happens, or until `until`.
+    fn pass_to_next_act(&self, until: Moment) {
+        let next = self.agenda.borrow().iter().map(|(moment, _)| *moment).min();
+        self.pass(next.map_or(until, |next| next.min(until)).since(self.now()));
     }
 
     fn next_act(&self, until: Moment) -> Option<(Moment, Act)> {
@@ -202,7 +219,58 @@ pub struct Line {
     pub late: RefCell<Vec<Request>>,
 }
 
+/// What hears of offers in the store in memory, and sleeps as the world does.
+struct Ear {
+    inner: Box<dyn Subscription>,
+    world: Rc<World>,
+}
+
+impl Subscription for Ear {
+    fn ear(&self) -> &str {
+        self.inner.ear()
+    }
+
+    fn begin(&self) -> u64 {
+        self.inner.begin()
+    }
+
+    fn is_alive(&self) -> bool {
+        self.inner.is_alive() && !self.world.deaf.get()
+    }
+
+    fn renew(&self, call: &Call) -> Result<(), Fault> {
+        self.world.renewals.set(self.world.renewals.get() + 1);
+        if self.world.refuses_subscriptions.get() {
+            return Err(Fault { server: "redis://interposed:6379".into(), cause: Cause::Answered("scripted".into()) });
+        }
+        self.world.deaf.set(false);
+        self.inner.renew(call)
+    }
+
+    fn sleep(&self, until: Moment, _: &dyn Clock, _: &dyn Interrupt) -> Woken {
+        assert!(until > self.world.now(), "a sleep that takes no time");
+        while self.world.now() < until && !self.world.stopped() {
+            if self.world.deaf.get() {
+                return Woken::Deaf;
+            }
+            // One that takes no time is a look at what has come.
+            match self.inner.sleep(self.world.now(), &*self.world, &*self.world) {
+                Woken::Untold => self.world.pass_to_next_act(until),
+                woken => return woken,
+            }
+        }
+        self.world.pass(self.world.oversleep.take());
+        Woken::Untold
+    }
+}
+
 impl Interpose for Line {
+    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault> {
+        let ear = Ear { inner: Memory.subscribe(key, call)?, world: self.world.clone() };
+        ear.renew(call)?;
+        Ok(Box::new(ear))
+    }
+
     fn request(&self, request: Request, call: &Call) -> Answer {
         let world = &self.world;
         self.sent.borrow_mut().push(Sent { at: world.now(), until: call.until, request: request.clone() });
@@ -274,6 +342,10 @@ impl Scene {
     pub fn engine(&self) -> Engine<'_> {
         let world = &*self.world;
         Engine { store: &self.line, clock: world, interrupt: world, wake_up: world, limits: World::LIMITS }
+    }
+
+    pub fn acquire(&self, lease: &Lease, what: &Acquire) -> Result<Acquired, Error> {
+        self.engine().acquire(lease, what, &mut None)
     }
 
     /// The names of the requests that were sent since this was asked last.

@@ -1,0 +1,189 @@
+//! Waiters: both stores put them in the same order, give the key to the same one, and tell it, and nobody else.
+
+use std::thread;
+
+use redis::Connection;
+use redis_lock::lock::{
+    keys::Key,
+    ports::{Freed, Store, Subscription, Vote, Woken},
+    queue::Place,
+    time::Moment,
+    token::Token,
+};
+
+use super::{
+    Memory, Pair, Random, Request, is_same, long,
+    support::{host::Host, key, ms, redis_server::RedisServer, request::Answer, token, ttl},
+};
+
+/// One that may wait for the key. What it hears by in Redis has the name of what it hears by in memory.
+struct Waiter {
+    token: Token,
+    place: Place,
+    subscription: Option<Box<dyn Subscription>>,
+}
+
+/// A connection on which all waiters listen, as far as they do.
+struct Ears(Connection);
+
+impl Ears {
+    fn command(&mut self, words: &[&[u8]]) {
+        let packed = redis::Cmd::new().arg(words).get_packed_command();
+        self.0.send_packed_command(&packed).unwrap();
+    }
+
+    fn listen(&mut self, channel: &[u8]) {
+        self.command(&[b"SUBSCRIBE", channel]);
+        self.0.recv_response().unwrap();
+    }
+
+    fn stop(&mut self, channel: &[u8]) {
+        self.command(&[b"UNSUBSCRIBE", channel]);
+        self.0.recv_response().unwrap();
+    }
+
+    /// What has been told since this was asked last: channel and message.
+    fn told(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.command(&[b"PING"]);
+        let mut told = Vec::new();
+        loop {
+            match redis::from_redis_value::<(Vec<u8>, Vec<u8>, Vec<u8>)>(self.0.recv_response().unwrap()) {
+                Ok((kind, channel, message)) if kind == b"message" => told.push((channel, message)),
+                // The answer to PING comes behind all that.
+                _ => return told,
+            }
+        }
+    }
+}
+
+struct Scene<'a> {
+    server: &'a RedisServer,
+    pair: Pair,
+    ears: Ears,
+    key: Key,
+    waiters: Vec<Waiter>,
+    random: Random,
+    told: u32,
+}
+
+impl<'a> Scene<'a> {
+    fn new(server: &'a RedisServer, seed: u64) -> Self {
+        let ears = Ears(redis::Client::open(server.address()).unwrap().get_connection().unwrap());
+        let mut random = Random::new(seed);
+        let waiters = (0..5)
+            .map(|number| {
+                let place = Place { ear: String::new(), wait: 0, ttl: long(&mut random), ticket: None };
+                Waiter { token: token(100 + number), place, subscription: None }
+            })
+            .collect();
+        let key = key(&format!("queue-{seed}"));
+        let mut scene = Self { server, pair: Pair::new(server), ears, key, waiters, random, told: 0 };
+        (0..5).for_each(|index| scene.toggle(index));
+        scene
+    }
+
+    /// Begins to listen, as somebody new, or stops it and stays where it is in the queue.
+    fn toggle(&mut self, index: usize) {
+        let waiter = &mut self.waiters[index];
+        if waiter.subscription.take().is_some() {
+            self.ears.stop(&self.key.channel(&waiter.place.ear));
+            return;
+        }
+        let subscription = Memory.subscribe(&self.key, &self.pair.host.call()).unwrap();
+        waiter.place.ear = subscription.ear().into();
+        waiter.place.ticket = None;
+        waiter.place.wait = subscription.begin();
+        waiter.subscription = Some(subscription);
+        self.ears.listen(&self.key.channel(&waiter.place.ear));
+    }
+
+    fn step(&mut self) {
+        let index = self.random.below(5) as usize;
+        let (token, place) = (self.waiters[index].token.clone(), self.waiters[index].place.clone());
+        let key = self.key.clone();
+        let request = match self.random.below(16) {
+            0 => return self.toggle(index),
+            1 => return self.let_it_expire(),
+            2 => return self.server.query(&["SCRIPT", "FLUSH"]),
+            // A look that gives no heed to the queue.
+            3 => Request::Try(key, token, place.ttl),
+            4 => Request::Ask(key, token, place.ttl, None),
+            5 => Request::Leave(key, token, Some(place)),
+            6..=8 => Request::Leave(key, token, None),
+            _ => Request::Ask(key, token, place.ttl, Some(place)),
+        };
+        self.ask(index, request);
+        self.compare_what_was_told();
+    }
+
+    fn let_it_expire(&mut self) {
+        let Some(holder) = Memory.occupant(&self.key, &self.pair.host.call()).unwrap() else { return };
+        self.pair.ask(Request::Refresh(self.key.clone(), holder.token, ttl(3))).unwrap();
+        thread::sleep(ms(5));
+    }
+
+    fn ask(&mut self, index: usize, request: Request) {
+        let answer = request.send(&Memory, &self.pair.host.call());
+        let other = request.send(&self.pair.redis, &self.pair.host.call());
+        self.pair.trace.push(request);
+        let request = self.pair.trace.last().unwrap();
+        assert!(is_same(request, &answer, &other), "{:#?}\n{answer:?}\n{other:?}", self.pair.trace);
+        if let Answer::Vote(Vote::Refused(Some(busy))) = answer {
+            // Most remember their place.
+            let ticket = busy.queued.map(|queued| queued.ticket).filter(|_| self.random.below(4) > 0);
+            let place = &mut self.waiters[index].place;
+            place.ticket = place.ticket.or(ticket);
+        }
+    }
+
+    fn compare_what_was_told(&mut self) {
+        let past = Moment::from_nanos(0);
+        let host = Host::default();
+        let mut in_memory = Vec::new();
+        for waiter in &mut self.waiters {
+            let Some(subscription) = &waiter.subscription else { continue };
+            if subscription.sleep(past, host.call().clock, &host) == Woken::Told {
+                in_memory.push((self.key.channel(&waiter.place.ear), waiter.place.wait.to_string().into_bytes()));
+                waiter.place.wait = subscription.begin();
+                waiter.place.ticket = None;
+                self.told += 1;
+            }
+        }
+        assert_eq!(self.ears.told(), in_memory, "{:#?}", self.pair.trace);
+    }
+}
+
+#[test]
+fn both_know_the_same_order() {
+    let server = RedisServer::start();
+    let mut told = 0;
+    for seed in 0..60 {
+        let mut scene = Scene::new(&server, seed);
+        (0..150).for_each(|_| scene.step());
+        told += scene.told;
+    }
+    assert!(told > 200, "hardly anybody was ever told: {told}");
+}
+
+#[test]
+fn the_dead_of_a_disaster_are_dropped_a_thousand_at_a_time() {
+    let server = RedisServer::start();
+    let (store, host, key) = (server.store(), Host::default(), key("disaster"));
+    let ears = &mut Ears(redis::Client::open(server.address()).unwrap().get_connection().unwrap());
+    let place = |number: u64| Place { ear: format!("{number:016x}"), wait: 1, ttl: ttl(5_000), ticket: None };
+    assert!(matches!(store.try_acquire(&key, &token(1), ttl(5_000), &host.call()), Vote::Granted));
+    for number in 1_000..3_500 {
+        let vote = store.ask(&key, &token(number), ttl(5_000), Some(&place(number)), &host.call());
+        assert!(matches!(vote, Vote::Refused(Some(busy)) if !busy.queued.unwrap().heard));
+    }
+    ears.listen(&key.channel(&place(3_400).ear));
+    for left in [1_500, 500] {
+        assert!(matches!(store.leave(&key, &token(1), None, &host.call()), Freed::Freed));
+        assert_eq!(server.query::<u64>(&[b"ZCARD", key.queue()]), left);
+        assert!(ears.told().is_empty());
+        assert!(matches!(store.try_acquire(&key, &token(1), ttl(5_000), &host.call()), Vote::Granted));
+    }
+    assert!(matches!(store.leave(&key, &token(1), None, &host.call()), Freed::Freed));
+    assert_eq!(ears.told(), [(key.channel(&place(3_400).ear), b"1".to_vec())]);
+    assert_eq!(store.occupant(&key, &host.call()).unwrap().unwrap().token, token(3_400));
+}
