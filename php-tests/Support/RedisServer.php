@@ -23,6 +23,7 @@ final class RedisServer
     /** @var resource|null */
     private $process = null;
     private ?RawClient $raw = null;
+    private int $rawOwner = 0;
     private int $asked = 0;
 
     /**
@@ -95,9 +96,13 @@ final class RedisServer
         return $client;
     }
 
-    /** One command on a connection of our own that stays open. */
+    /** One command on a connection of our own that stays open; a forked child gets one of its own. */
     public function command(string|int|float ...$arguments): mixed
     {
+        if ($this->rawOwner !== getmypid()) {
+            $this->raw = null;
+            $this->rawOwner = getmypid();
+        }
         $this->asked++;
 
         return ($this->raw ??= $this->connect())->command(...$arguments);

@@ -1,5 +1,5 @@
 --TEST--
-Fork: parent and children work at the same time, each on its own connection
+Fork: parent and children work at the same time, each on its own connections
 --DESCRIPTION--
 With a shared connection replies get mixed: an acquire would be answered with somebody else's OK.
 --FILE--
@@ -34,7 +34,8 @@ foreach ($children as $child) {
     same('a child', 'good', $child->wait());
 }
 same('nothing was done twice or lost', '125', file_get_contents($file));
-same('one connection for each child, none for the parent', 4, server()->info('total_connections_received') - $before);
+$made = server()->info('total_connections_received') - $before;
+check('two connections at most for each child, for the parent one over which it is told', $made >= 4 && $made <= 9, $made);
 same('nothing is left', [], keys());
 ?>
 --EXPECT--
@@ -44,5 +45,5 @@ a child: yes
 a child: yes
 a child: yes
 nothing was done twice or lost: yes
-one connection for each child, none for the parent: yes
+two connections at most for each child, for the parent one over which it is told: yes
 nothing is left: yes

@@ -1,22 +1,17 @@
 --TEST--
 valgrind: the extension reads and writes no memory that is not its own
 --DESCRIPTION--
-Counted are only errors with the extension in their stack: what PHP does by itself is not its business. One script goes
-through construction, waits, failures, handlers, a child and restore; it ends in two ways, by a fatal error in
-synchronized() and by one in a handler during a wait.
+One script goes through construction, waits, failures, handlers, a child and restore; it ends in two ways, by a fatal
+error in synchronized() and by one in a handler during a wait.
 --SKIPIF--
 <?php
-if (!is_executable(trim(shell_exec('command -v valgrind') ?? ''))) {
-    die('skip there is no valgrind');
-}
+require __DIR__ . '/valgrind.inc';
+Valgrind::skip();
 ?>
 --FILE--
 <?php
 require __DIR__ . '/phpt.inc';
-
-// Of this process, whose mapping tells the name of the extension's file.
-preg_match('~/\S*redis_lock\S*\.so~', file_get_contents('/proc/self/maps'), $match);
-$extension = basename($match[0]);
+require __DIR__ . '/valgrind.inc';
 
 $script = server()->folder . '/script.php';
 file_put_contents($script, <<<'PHP'
@@ -100,36 +95,9 @@ $last->acquire();
 (new RedisLock('at the end'))->acquire(wait: 60);
 PHP);
 
-$processes = [];
-foreach (['synchronized', 'handler'] as $end) {
-    $log = server()->folder . "/$end.xml";
-    $process = proc_open(
-        [
-            'valgrind', '--xml=yes', "--xml-file=$log", '--child-silent-after-fork=yes', '--num-callers=60', '--error-limit=no',
-            '--run-libc-freeres=no', PHP_BINARY, '-d', 'opcache.enable_cli=0', '-d', 'pcre.jit=0', '-d', 'display_errors=stdout',
-            '-d', 'log_errors=0', '-d', 'redis_lock.servers=' . server()->unix(), '-d', "redis_lock.prefix=$end", $script, $end,
-        ],
-        [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']],
-        $pipes,
-        // Freed memory must be seen as such, and the extension's names be there to the end.
-        env_vars: ['USE_ZEND_ALLOC' => '0', 'ZEND_DONT_UNLOAD_MODULES' => '1'] + getenv(),
-    );
-    $processes[$end] = [$process, $pipes[1], $log];
-}
-foreach ($processes as $end => [$process, $pipe, $log]) {
-    $output = stream_get_contents($pipe);
-    proc_close($process);
-    check("$end: the script did all its steps", preg_match('/^\d+ steps\n.*Fatal error: the end/s', $output) === 1, $output);
-
-    $report = file_get_contents($log);
-    check('  valgrind was there to the end', str_contains($report, '<state>FINISHED</state>'), $report);
-    preg_match_all('~<(error|fatal_signal)>.*?</\1>~s', $report, $errors);
-    $errors = array_filter(
-        $errors[0],
-        // What is never freed is no error here: classes live as long as the process.
-        fn (string $error) => str_contains($error, "/$extension</obj>") && !str_contains($error, '<kind>Leak_'),
-    );
-    same('  no error has the extension in its stack', [], array_values($errors));
+$runs = [new Valgrind($script, 'synchronized'), new Valgrind($script, 'handler')];
+foreach ($runs as $run) {
+    $run->finish('/^\d+ steps\n.*Fatal error: the end/s');
 }
 same('nothing is left', [], keys());
 ?>
