@@ -169,7 +169,8 @@ impl Engine<'_> {
             self.go_on(turn.lease)?;
             let now = self.clock.now();
             if now >= turn.call.until {
-                // The machine or the process was stopped meanwhile: there is no time left to ask and to hear.
+                // The machine or the process was stopped meanwhile: there is no time left to ask and to hear. But to leave.
+                turn.call.until = now.plus(self.limits.command);
                 return Ok(Acquired::Busy { busy, waited: now.since(start) });
             }
             if woken == Woken::Deaf {
@@ -254,6 +255,8 @@ impl Engine<'_> {
                     return Err(Error::UsedUp { server: self.store.name().into(), took: now.since(sent) });
                 }
                 Vote::Refused(busy) => {
+                    // While we wait, there is nothing that somebody could release.
+                    Self::forget_unless_unknown(lease);
                     self.go_on(lease)?;
                     return Ok(Some(busy));
                 }

@@ -151,7 +151,10 @@ impl RedisLock {
     }
 
     pub fn refresh(&self, ttl: Option<Ttl>) -> Result<bool, Stop> {
-        let Some(lease) = self.handle() else { return Ok(false) };
+        // Also in a signal handler while this object waits: there is nothing to refresh.
+        let Some(lease) = self.handle().filter(|lease| lease.may_live() || !self.in_use.get()) else {
+            return Ok(false);
+        };
         let _use = self.begin("refresh")?;
         let pump = Pump::default();
         let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.ttl));
@@ -229,7 +232,7 @@ impl RedisLock {
     /// known of it, when it was settled, is not known for ever.
     fn handle(&self) -> Option<Arc<Lease>> {
         let lease = self.lease()?;
-        if self.owner.is_none() || lease.state() != State::Settled || lease.is_tainted() {
+        if self.owner.is_none() || self.in_use.get() || lease.state() != State::Settled || lease.is_tainted() {
             return Some(lease);
         }
         let anew = Arc::new(Lease::new(self.key.clone(), lease.token().clone(), fork::process()));

@@ -14,13 +14,24 @@ if value == token then
   if entry ~= '' then redis.pcall('ZREM', KEYS[2], entry) end
   return 1
 end
-if not value and entry ~= '' then value = offer(ARGV[5], entry, tonumber(ticket)) end
+
 if not value then
-  if entry ~= '' then redis.pcall('ZREM', KEYS[2], entry) end
-  redis.call('SET', KEYS[1], token, 'PX', ttl)
-  return 1
+  local is_offered = false
+  if entry ~= '' then
+    -- Redis 6.2 with lua-replicate-commands off would write nothing after PUBSUB.
+    if redis.replicate_commands then redis.replicate_commands() end
+    --[[offer.lua]]
+    is_offered = offer(redis.pcall('ZPOPMIN', KEYS[2]), ARGV[5], entry, tonumber(ticket))
+  end
+  if not is_offered then
+    if entry ~= '' then redis.pcall('ZREM', KEYS[2], entry) end
+    redis.call('SET', KEYS[1], token, 'PX', ttl)
+    return 1
+  end
+  value = redis.call('GET', KEYS[1])
 end
-if failed(value) then
+
+if type(value) == 'table' then
   -- A key that is no string is held by someone else; any other error is an error.
   if string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then return value end
   value = ''
@@ -29,22 +40,31 @@ end
 if #value > 256 then value = '' end
 
 if entry ~= '' then
-  if ticket == '' then
+  local given = ticket
+  if given == '' then
     local last = redis.pcall('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
     ticket = (tonumber(last[2]) or 0) + 1
   end
   local joined = redis.pcall('ZADD', KEYS[2], 'NX', ticket, entry)
-  local score, ahead = redis.pcall('ZSCORE', KEYS[2], entry), redis.pcall('ZRANK', KEYS[2], entry)
-  local trouble = failed(joined) or failed(score) or failed(ahead)
-  if not trouble then
+  -- One that was in the queue already, and does not know where: the answer to an earlier request was lost.
+  if joined == 0 and given == '' then ticket = redis.pcall('ZSCORE', KEYS[2], entry) end
+  local before = redis.pcall('ZRANK', KEYS[2], entry)
+  if type(joined) == 'number' and type(before) == 'number' and tonumber(ticket) then
     redis.call('PEXPIRE', KEYS[2], ARGV[6])
-    local ear = string.match(entry, '^%d+:(%x+)')
-    return {value, redis.call('PTTL', KEYS[1]), tonumber(score), ahead, heard(ear) == false and 0 or 1}
+    local heard = redis.pcall('PUBSUB', 'NUMSUB', string.sub(KEYS[2], 1, -6) .. string.match(entry, '^%d+:(%x+)'))
+    return {value, redis.call('PTTL', KEYS[1]), tonumber(ticket), before, heard[2] == 0 and 0 or 1}
   end
-  -- A user that may not use it, or a key of another kind: no queue for us.
-  if not refused(trouble) and string.sub(trouble, 1, 9) ~= 'WRONGTYPE' then return redis.error_reply(trouble) end
+  -- A user that may not use it, or a key of another kind: no queue for us. Anything else is an error.
+  local trouble = ''
+  for _, reply in ipairs({joined, before, ticket}) do
+    if type(reply) == 'table' then trouble = reply.err break end
+  end
+  if not (string.find(trouble, 'NOPERM', 1, true) or string.find(trouble, 'The user executing the script', 1, true)
+      or string.sub(trouble, 1, 9) == 'WRONGTYPE') then
+    return redis.error_reply(trouble)
+  end
 end
 -- A replica may not know yet. It is not the one to ask, and says so when it is to write; this write changes nothing.
 local write = redis.pcall('SET', KEYS[1], '', 'NX', 'PX', 1)
-if failed(write) and string.find(write.err, 'READONLY', 1, true) then return write end
+if type(write) == 'table' and write.err and string.find(write.err, 'READONLY', 1, true) then return write end
 return {value, redis.call('PTTL', KEYS[1])}

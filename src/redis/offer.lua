@@ -1,44 +1,36 @@
--- What `ask` and `leave` share. The queue of a key is a sorted set: by their tickets, entries of the form
--- `ttl:ear.wait:token`, which is all that is needed to give a waiter the key and to tell it. The channel that a waiter
--- hears is named like the queue, with the waiter's ear for its last word.
-
--- The error, if it is one.
-local function failed(reply) return type(reply) == 'table' and reply.err end
-
--- May this user not do it? Then there is no queue for it, and everything else goes on.
-local function refused(trouble)
-  return string.find(trouble, 'NOPERM', 1, true) or string.find(trouble, 'The user executing the script', 1, true)
-end
-
-local function channel(ear) return string.sub(KEYS[2], 1, -6) .. ear end
-
--- Whether anybody hears it. Not by the count that PUBLISH returns: whoever subscribes to a pattern would count.
-local function heard(ear)
-  local count = redis.pcall('PUBSUB', 'NUMSUB', channel(ear))
-  if failed(count) then return nil end
-  return tonumber(count[2]) > 0
-end
+-- What `ask` and `leave` share; they name the place where it stands. It is not at their beginning, for a function costs
+-- time to be made, and who meets no queue needs none.
+--
+-- The queue of a key is a sorted set: by their tickets, entries of the form `ttl:ear.wait:token`, which is all that is
+-- needed to give a waiter the key and to tell it. The channel that it hears is named like the queue, with the ear for the
+-- last word.
 
 -- Gives the key to the first waiter that can be told, for the time of an offer, and tells it; its next `ask` makes that
 -- a lease. Those before it who cannot be told are dropped, of which there may be many: so many in one go, that the server
--- is not kept from its work. Stops at the caller's own entry, and before its ticket. Returns the token it gave the key to.
-local function offer(claim, own, before)
-  for _ = 1, 1000 do
-    local first = redis.pcall('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-    local entry, ticket = first[1], first[2]
-    if not entry or entry == own or (before and tonumber(ticket) >= before) then return nil end
-    -- Redis 6.2 with lua-replicate-commands off would refuse writes after NUMSUB.
-    if redis.replicate_commands then redis.replicate_commands() end
+-- is not kept from its work. `popped`: the first entry and its ticket, which are out of the queue already. That comes
+-- before the key is set: on a server whose memory is full, a script may set only what it has freed. `own`, `before`: the
+-- caller's own entry and ticket, behind which nobody is offered anything. Returns whether somebody has the key now.
+local function offer(popped, claim, own, before)
+  local beside = string.sub(KEYS[2], 1, -6)
+  for dropped = 0, 999 do
+    if dropped > 0 then popped = redis.pcall('ZPOPMIN', KEYS[2]) end
+    local entry, ticket = popped[1], popped[2]
+    if not entry or entry == own then return false end
     local ttl, ear, wait, token = string.match(entry, '^(%d+):(%x+)%.(%d+):(.*)$')
-    local hears = ear and heard(ear)
-    if hears == nil and ear then return nil end
-    -- Told before anything is changed: who may not tell leaves the queue to those who may.
-    if hears and failed(redis.pcall('PUBLISH', channel(ear), wait)) then return nil end
-    -- Taken out before the key is set: on a server whose memory is full, a script may set only what it has freed.
-    if failed(redis.pcall('ZREM', KEYS[2], entry)) then return nil end
-    if hears then
-      local set = redis.pcall('SET', KEYS[1], token, 'PX', math.min(ttl, claim))
-      return not failed(set) and token
+    local is_behind = before and tonumber(ticket) >= before
+    if ear or is_behind then
+      -- Not the count that PUBLISH returns: whoever subscribes to a pattern would count as heard.
+      local heard = is_behind or redis.pcall('PUBSUB', 'NUMSUB', beside .. ear)
+      local is_told = not is_behind and not heard.err and heard[2] > 0 and redis.pcall('PUBLISH', beside .. ear, wait)
+      if type(is_told) == 'number' then
+        return redis.pcall('SET', KEYS[1], token, 'PX', math.min(ttl, claim)).ok ~= nil
+      end
+      if is_behind or heard.err or is_told then
+        -- Who may not ask or tell leaves the queue to those who may.
+        redis.pcall('ZADD', KEYS[2], ticket, entry)
+        return false
+      end
     end
   end
+  return false
 end

@@ -1,19 +1,24 @@
 //! The scripts that run inside the server. Each is safe to run twice or late.
 
-pub struct Script(redis::Script, &'static str);
+pub struct Script {
+    text: String,
+    sha: String,
+}
 
 impl Script {
     /// Computes the hash: once, and not for each request.
-    fn new(text: &'static str) -> Self {
-        Self(redis::Script::new(text), text)
+    fn new(text: &str) -> Self {
+        let text = text.replace("--[[offer.lua]]", include_str!("offer.lua"));
+        let sha = redis::Script::new(&text).get_hash().into();
+        Self { text, sha }
     }
 
     pub fn sha(&self) -> &str {
-        self.0.get_hash()
+        &self.sha
     }
 
     pub fn text(&self) -> &str {
-        self.1
+        &self.text
     }
 }
 
@@ -27,8 +32,8 @@ pub struct Scripts {
 impl Scripts {
     pub fn new() -> Self {
         Self {
-            ask: Script::new(concat!(include_str!("offer.lua"), include_str!("ask.lua"))),
-            leave: Script::new(concat!(include_str!("offer.lua"), include_str!("leave.lua"))),
+            ask: Script::new(include_str!("ask.lua")),
+            leave: Script::new(include_str!("leave.lua")),
             refresh: Script::new(include_str!("refresh.lua")),
             occupant: Script::new(include_str!("occupant.lua")),
         }

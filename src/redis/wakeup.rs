@@ -205,7 +205,10 @@ impl State {
         self.connection = None;
         self.expected.clear();
         for channel in self.channels.values_mut() {
-            channel.heard = Hearing::No;
+            // Why it was refused is worth to be known.
+            if !matches!(channel.heard, Hearing::Refused(_)) {
+                channel.heard = Hearing::No;
+            }
         }
     }
 
