@@ -45,7 +45,11 @@ class RedisLock
     /**
      * Takes the lock.
      *
-     * @param float $wait Seconds to wait for it. 0: exactly one try. INF: no limit.
+     * Who waits stands in line, and is told when the lock is passed on: first come, first served. While another
+     * library holds the key, or where the server refuses subscriptions, it asks again and again instead (settings
+     * redis_lock.poll_min and redis_lock.poll_max). What a signal handler throws ends the wait and leaves the line.
+     *
+     * @param float $wait Seconds to wait for it. 0: exactly one try, out of line. INF: no limit.
      *
      * @return bool true: this object holds the lock. false: someone else holds the key, and nothing else.
      *
@@ -69,7 +73,7 @@ class RedisLock
      * @template T
      *
      * @param callable(): T $critical What to do while the lock is held.
-     * @param float|null    $wait     Seconds to wait for the lock. null: the setting redis_lock.wait.
+     * @param float|null    $wait     Seconds to wait for the lock, as in acquire(). null: the setting redis_lock.wait.
      *
      * @return T
      *
@@ -90,7 +94,8 @@ class RedisLock
     /**
      * Frees the lock. A release whose reply was lost is tried again on a new connection.
      *
-     * @return bool true: this object held the lock, and it is free now. false: it was no longer ours, or never.
+     * @return bool true: this object held the lock, and it is free now or the next one's in line. false: it was no
+     *              longer ours, or never.
      *
      * @throws \RedisLock\ConnectionException Whether it was freed is unknown; the token is kept, call again.
      * @throws \RedisLock\CommandException    The server answered with an error; the token is kept, call again.
