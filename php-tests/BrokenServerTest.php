@@ -432,7 +432,7 @@ final class BrokenServerTest extends LockTestCase
     public function testAServerThatAnswersWithAnErrorIsNotSilent(): void
     {
         $server = new RedisServer();
-        $server->command('ACL', 'SETUSER', 'user', 'on', '>secret', '+@all', '~ours:*', '%R~theirs:*');
+        $server->command('ACL', 'SETUSER', 'user', 'on', '>secret', '+@all', '~ours:*');
         $address = $server->tcp('user:secret');
         $theirs = RedisLock::restore('theirs:key', 'token', servers: $address);
         $server->command('SET', 'theirs:key', 'token');

@@ -58,11 +58,38 @@ final class WaitFallbackTest extends WaitTestCase
         self::assertSame('', $waiter->process->errorOutput());
     }
 
+    /** @dataProvider thoseWhoCannotQueue */
+    #[DataProvider('thoseWhoCannotQueue')]
+    public function testThoseWhoCannotQueuePoll(string $rights): void
+    {
+        $server = $this->server(['user' => [self::ALL, "idler on >pw ~* &* +@all $rights"]]);
+        $waiter = $this->contender($server->tcp('idler:pw'));
+        $holder = $this->holder($server->unix());
+        $before = $server->requests();
+        $waiter->tell('acquire 30');
+        self::eventually(static fn () => $server->requests() > $before + 4, 'it asks again and again');
+        self::assertSame(['key'], $server->command('KEYS', '*'), 'no queue');
+        self::assertSame('released', $holder->ask('release'));
+        self::assertSame('held', $waiter->answer());
+        self::assertLessThan(0.25 + self::SLACK, $waiter->ended - $holder->began);
+        self::assertSame('released', $waiter->ask('release'));
+
+        $this->holder($server->unix());
+        self::assertSame('busy', $waiter->ask('acquire 0.3'));
+        self::assertSame('', $waiter->process->errorOutput());
+    }
+
+    public static function thoseWhoCannotQueue(): array
+    {
+        return ['no ZADD' => ['-zadd'], 'no sorted sets' => ['-@sortedset']];
+    }
+
     public static function thoseWhoCannotTell(): array
     {
         return [
             'no channels' => ['nochannels:pw', self::NO_CHANNELS],
             'no PUBLISH' => ['mute:pw', 'mute on >pw ~* &* +@all -publish'],
+            'no sorted sets' => ['idler:pw', 'idler on >pw ~* &* +@all -@sortedset'],
             'no PUBSUB' => ['deaf:pw', 'deaf on >pw ~* &* +@all -pubsub'],
             'the least of rights' => ['least:pw', self::LEAST],
         ];
