@@ -16,15 +16,14 @@ if value == token then
 end
 
 if not value then
+  local first = entry ~= '' and redis.pcall('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
   local is_offered = false
-  if entry ~= '' then
-    -- Redis 6.2 with lua-replicate-commands off would write nothing after PUBSUB.
-    if redis.replicate_commands then redis.replicate_commands() end
+  if first and first[1] then
     --[[offer.lua]]
-    is_offered = offer(redis.pcall('ZPOPMIN', KEYS[2]), ARGV[5], entry, tonumber(ticket))
+    is_offered = offer(first, ARGV[5], entry, tonumber(ticket))
+    if not is_offered then redis.pcall('ZREM', KEYS[2], entry) end
   end
   if not is_offered then
-    if entry ~= '' then redis.pcall('ZREM', KEYS[2], entry) end
     redis.call('SET', KEYS[1], token, 'PX', ttl)
     return 1
   end
@@ -33,7 +32,7 @@ end
 
 if type(value) == 'table' then
   -- A key that is no string is held by someone else; any other error is an error.
-  if string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then return value end
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   value = ''
 end
 -- Tokens are short; another program's value may be long, and tells nothing.
@@ -55,13 +54,14 @@ if entry ~= '' then
     return {value, redis.call('PTTL', KEYS[1]), tonumber(ticket), before, heard[2] == 0 and 0 or 1}
   end
   -- A user that may not use it, or a key of another kind: no queue for us. Anything else is an error.
-  local trouble = ''
+  redis.pcall('ZREM', KEYS[2], entry)
   for _, reply in ipairs({joined, before, ticket}) do
-    if type(reply) == 'table' then trouble = reply.err break end
-  end
-  if not (string.find(trouble, 'NOPERM', 1, true) or string.find(trouble, 'The user executing the script', 1, true)
-      or string.sub(trouble, 1, 9) == 'WRONGTYPE') then
-    return redis.error_reply(trouble)
+    local trouble = type(reply) == 'table' and reply.err
+    -- As the versions of Redis and Valkey say it.
+    if trouble and not (string.find(trouble, 'NOPERM', 1, true) or string.find(trouble, 'ACL failure', 1, true)
+        or string.find(trouble, 'The user executing the script', 1, true) or string.find(trouble, 'WRONGTYPE', 1, true)) then
+      return redis.error_reply(trouble)
+    end
   end
 end
 -- A replica may not know yet. It is not the one to ask, and says so when it is to write; this write changes nothing.

@@ -2,6 +2,29 @@
 
 use redis::ServerError;
 
+/// The error's code, and its text without it.
+///
+/// Redis 6.2 puts before what a script meets where it met it: `ERR Error running script (call to f_…): @user_script:1:
+/// @user_script: 1: -READONLY …`.
+fn plain(error: &ServerError) -> (String, String) {
+    let details = error.details().unwrap_or_default();
+    let whole = format!("{} {details}", error.code());
+    let mut text = match whole.strip_prefix("ERR Error running script (call to ") {
+        Some(call) => call.split_once("): ").map_or(&*whole, |(_, text)| text),
+        None => &whole,
+    };
+    while let Some(place) = text.strip_prefix("@user_script:") {
+        text = place.split_once(": ").map_or("", |(_, text)| text);
+    }
+    let (code, text) = text.strip_prefix('-').unwrap_or(text).split_once(' ').unwrap_or((text, ""));
+    (code.into(), text.into())
+}
+
+/// Such as `READONLY`.
+pub fn code(error: &ServerError) -> String {
+    plain(error).0
+}
+
 /// The server does not talk to us at all: what is wrong is the connection, and not the command.
 pub fn is_refusal_to_talk(error: &ServerError) -> bool {
     matches!(error.code(), "NOAUTH" | "WRONGPASS") || is_unasked(error)
@@ -19,9 +42,41 @@ pub fn without(secret: &str, text: &str) -> String {
 
 /// The server's error, without what it repeats of the request: that may hold a token or a password.
 pub fn in_words(error: &ServerError) -> String {
-    let details = error.details().unwrap_or_default();
-    let details = details.split("with args beginning with").next().unwrap_or_default();
+    let (code, text) = plain(error);
+    let text = text.split("with args beginning with").next().unwrap_or_default();
     // Where in which script it happened is for us to know.
-    let details = details.split(" script: ").next().unwrap_or_default();
-    format!("{} {}", error.code(), details.trim_end_matches([' ', ',']))
+    let text = text.rsplit_once(" script: ").map_or(text, |(text, _)| text);
+    format!("{code} {text}").trim_end_matches([' ', ',']).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As it comes from a server.
+    fn error(line: &str) -> ServerError {
+        match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+            Ok(redis::Value::ServerError(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_a_script_met_is_told_as_if_there_were_no_script() {
+        let sha = "f_1359c2b1c4e4f1a2b3c4d5e6f708192a3b4c5d6e";
+        let readonly = "READONLY You can't write against a read only replica.";
+        for line in [
+            readonly,
+            &format!("{readonly} script: 1359c2, on @user_script:12."),
+            &format!("{readonly} script: on @user_script:12."),
+            &format!("@user_script: 1: -{readonly}"),
+            &format!("ERR Error running script (call to {sha}): @user_script:1: @user_script: 1: -{readonly}"),
+        ] {
+            let error = error(line);
+            assert_eq!((code(&error).as_str(), in_words(&error).as_str()), ("READONLY", readonly), "{line}");
+        }
+        let refused = "ERR ACL failure in script: User u has no permissions to run the 'pttl' command";
+        assert_eq!(in_words(&error(&format!("{refused} script: 1359c2, on @user_script:1."))), refused);
+        assert_eq!(in_words(&error("ERR")), "ERR");
+    }
 }

@@ -2,23 +2,24 @@
 -- KEYS     the key, its queue
 -- ARGV     token, entry in the queue or '', the longest offer in milliseconds
 -- returns  1: the token held it, and does no more; 0: the token did not hold it
-if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end
+if ARGV[2] ~= '' then
+  -- Before the first write, or not at all: see `offer`.
+  if redis.replicate_commands then redis.replicate_commands() end
+  redis.pcall('ZREM', KEYS[2], ARGV[2])
+end
 local value = redis.pcall('GET', KEYS[1])
 if value == ARGV[1] then
-  -- Redis 6.2 with lua-replicate-commands off would write nothing after PUBSUB.
-  if redis.replicate_commands then redis.replicate_commands() end
-  -- Nobody waits, or we may not know it: then the key is just deleted.
-  local first = redis.pcall('ZPOPMIN', KEYS[2])
-  if not first[1] then
-    redis.call('DEL', KEYS[1])
-    return 1
+  -- If nobody waits, or we may not know it, the key is just deleted.
+  local first = redis.pcall('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+  if first[1] then
+    --[[offer.lua]]
+    if offer(first, ARGV[3]) then return 1 end
   end
-  --[[offer.lua]]
-  if not offer(first, ARGV[3]) then redis.call('DEL', KEYS[1]) end
+  redis.call('DEL', KEYS[1])
   return 1
 end
 -- A key that is no string is not ours; any other error is an error.
-if type(value) == 'table' and string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then return value end
+if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
 -- A replica may not know yet. It is not the one to ask, and says so when it is to write; this write changes nothing.
 local write
 if value then write = redis.pcall('SET', KEYS[1], '', 'NX', 'PX', 1) else write = redis.pcall('DEL', KEYS[1]) end

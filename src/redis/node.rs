@@ -122,7 +122,7 @@ type Talk<'a> = dyn Fn(&mut Connection, &Attempt) -> Result<Value, Trouble> + 'a
 fn is_worth_a_new_connection(answer: &Result<Value, Trouble>) -> bool {
     match answer {
         Err(Trouble::Unsent) => true,
-        Ok(Value::ServerError(error)) => matches!(error.code(), "READONLY" | "MASTERDOWN"),
+        Ok(Value::ServerError(error)) => matches!(&*errors::code(error), "READONLY" | "MASTERDOWN"),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ if value == ARGV[1] then
   return 1
 end
 -- A key that is no string is not ours; any other error is an error.
-if type(value) == 'table' and string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then return value end
+if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
 -- A replica may not know yet. It is not the one to ask, and says so when it is to write; this write changes nothing.
 local write
 if value then write = redis.pcall('SET', KEYS[1], '', 'NX', 'PX', 1) else write = redis.pcall('DEL', KEYS[1]) end
