@@ -86,8 +86,9 @@ final class WaitHandlerTest extends WaitTestCase
         self::assertSame('released', $holder->ask('release'));
         self::assertSame('held', $waiter->answer());
         self::assertLessThan(0.5, $waiter->ended - $holder->began);
-        self::assertSame('released', $waiter->ask('release'));
-        self::assertSame('child held', $waiter->answer());
+        $waiter->tell('release');
+        // The child may have the key before its parent has said so.
+        self::assertEqualsCanonicalizing(['released', 'child held'], [$waiter->answer(), $waiter->answer()]);
         // The end of the child frees the key.
         self::assertSame('held', $last->answer());
         self::assertSame('released', $last->ask('release'));
