@@ -1,8 +1,7 @@
 -- Takes the key if it is free. If the token holds it already, its ttl starts anew. With a place in the queue, those
 -- before it come first, and who does not get the key is in the queue afterwards.
 -- KEYS     the key, its queue
--- ARGV     token, ttl in milliseconds, entry in the queue or '', ticket or '', the longest offer and the queue's ttl in
---          milliseconds
+-- ARGV     token, ttl in milliseconds, and of who may wait the entry in the queue, and the ticket, if it has one
 -- returns  1: the token holds the key
 --          {value, milliseconds left}: someone else does, and we are in no queue
 --          {value, milliseconds left, ticket, number of those before it, whether it is heard: 1 or 0}: we wait
@@ -11,16 +10,16 @@ local token, ttl, entry, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local value = redis.pcall('GET', KEYS[1])
 if value == token then
   redis.call('PEXPIRE', KEYS[1], ttl)
-  if entry ~= '' then redis.pcall('ZREM', KEYS[2], entry) end
+  if entry then redis.pcall('ZREM', KEYS[2], entry) end
   return 1
 end
 
 if not value then
-  local first = entry ~= '' and redis.pcall('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+  local first = entry and redis.pcall('ZRANGE', KEYS[2], '0', '0', 'WITHSCORES')
   local is_offered = false
   if first and first[1] then
     --[[offer.lua]]
-    is_offered = offer(first, ARGV[5], entry, tonumber(ticket))
+    is_offered = offer(first, entry, tonumber(ticket or ''))
     if not is_offered then redis.pcall('ZREM', KEYS[2], entry) end
   end
   if not is_offered then
@@ -38,18 +37,18 @@ end
 -- Tokens are short; another program's value may be long, and tells nothing.
 if #value > 256 then value = '' end
 
-if entry ~= '' then
+if entry then
   local given = ticket
-  if given == '' then
-    local last = redis.pcall('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
+  if not given then
+    local last = redis.pcall('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
     ticket = (tonumber(last[2]) or 0) + 1
   end
   local joined = redis.pcall('ZADD', KEYS[2], 'NX', ticket, entry)
   -- One that was in the queue already, and does not know where: the answer to an earlier request was lost.
-  if joined == 0 and given == '' then ticket = redis.pcall('ZSCORE', KEYS[2], entry) end
+  if joined == 0 and not given then ticket = redis.pcall('ZSCORE', KEYS[2], entry) end
   local before = redis.pcall('ZRANK', KEYS[2], entry)
   if type(joined) == 'number' and type(before) == 'number' and tonumber(ticket) then
-    redis.call('PEXPIRE', KEYS[2], ARGV[6])
+    redis.call('PEXPIRE', KEYS[2], '{QUEUE_TTL}')
     local heard = redis.pcall('PUBSUB', 'NUMSUB', string.sub(KEYS[2], 1, -6) .. string.match(entry, '^%d+:(%x+)'))
     return {value, redis.call('PTTL', KEYS[1]), tonumber(ticket), before, heard[2] == 0 and 0 or 1}
   end
@@ -57,11 +56,12 @@ if entry ~= '' then
   redis.pcall('ZREM', KEYS[2], entry)
   for _, reply in ipairs({joined, before, ticket}) do
     local trouble = type(reply) == 'table' and reply.err
+    local is_refusal = false
     -- As the versions of Redis and Valkey say it.
-    if trouble and not (string.find(trouble, 'NOPERM', 1, true) or string.find(trouble, 'ACL failure', 1, true)
-        or string.find(trouble, 'The user executing the script', 1, true) or string.find(trouble, 'WRONGTYPE', 1, true)) then
-      return redis.error_reply(trouble)
+    for _, words in ipairs({'NOPERM', 'ACL failure', 'The user executing the script', 'WRONGTYPE'}) do
+      is_refusal = is_refusal or (trouble and string.find(trouble, words, 1, true))
     end
+    if trouble and not is_refusal then return redis.error_reply(trouble) end
   end
 end
 -- A replica may not know yet. It is not the one to ask, and says so when it is to write; this write changes nothing.

@@ -30,8 +30,15 @@ impl Node {
         self.exchange(call, |connection, attempt| connection.request(attempt, &write))
     }
 
-    /// One run of a script. A server that does not know it, after a restart or `SCRIPT FLUSH`, is given its text.
-    pub fn script(&self, call: &Call, script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) -> Result<Value, Fault> {
+    /// One run of a script, with those arguments that there are. A server that does not know it, after a restart or
+    /// `SCRIPT FLUSH`, is given its text.
+    pub fn script(
+        &self,
+        call: &Call,
+        script: &Script,
+        keys: &[&[u8]],
+        arguments: &[Option<&[u8]>],
+    ) -> Result<Value, Fault> {
         let write = |command: &mut redis::Cmd, name: &str, body: &str| {
             command.arg(name).arg(body).arg(keys.len()).arg(keys).arg(arguments);
         };

@@ -1,5 +1,6 @@
 -- What `ask` and `leave` share; they name the place where it stands. It is not at their beginning, for a function costs
--- time to be made, and who meets no queue needs none.
+-- time to be made, and who meets no queue needs none. Numbers are given to commands as strings, for to format one takes
+-- as long as the command.
 --
 -- The queue of a key is a sorted set: by their tickets, entries of the form `ttl:ear.wait:token`, which is all that is
 -- needed to give a waiter the key and to tell it. The channel that it hears is named like the queue, with the ear for the
@@ -9,7 +10,7 @@
 -- a lease. Those before it who cannot be told are dropped, of which there may be many: so many in one go, that the server
 -- is not kept from its work. `first`: the first entry and its ticket. `own`, `before`: the caller's own entry and ticket,
 -- behind which nobody is offered anything. Returns whether somebody has the key now.
-local function offer(first, claim, own, before)
+local function offer(first, own, before)
   -- Redis 6.2 with lua-replicate-commands off would write nothing after PUBSUB.
   if redis.replicate_commands then redis.replicate_commands() end
   for _ = 1, 1000 do
@@ -27,8 +28,11 @@ local function offer(first, claim, own, before)
     end
     -- Taken out before the key is set: on a server whose memory is full, a script may set only what it has freed.
     if type(redis.pcall('ZREM', KEYS[2], entry)) == 'table' then return false end
-    if is_heard then return redis.pcall('SET', KEYS[1], token, 'PX', math.min(ttl, claim)).ok ~= nil end
-    first = redis.pcall('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+    if is_heard then
+      local lasts = tonumber(ttl) < {CLAIM} and ttl or '{CLAIM}'
+      return redis.pcall('SET', KEYS[1], token, 'PX', lasts).ok ~= nil
+    end
+    first = redis.pcall('ZRANGE', KEYS[2], '0', '0', 'WITHSCORES')
   end
   return false
 end

@@ -1,4 +1,8 @@
 //! The scripts that run inside the server. Each is safe to run twice or late.
+//!
+//! What is the same in every request stands in their text, and is not sent: each argument costs the server time.
+
+use crate::lock::queue::{CLAIM, QUEUE_TTL};
 
 pub struct Script {
     text: String,
@@ -8,7 +12,10 @@ pub struct Script {
 impl Script {
     /// Computes the hash: once, and not for each request.
     fn new(text: &str) -> Self {
-        let text = text.replace("--[[offer.lua]]", include_str!("offer.lua"));
+        let text = text
+            .replace("--[[offer.lua]]", include_str!("offer.lua"))
+            .replace("{CLAIM}", &CLAIM.as_millis().to_string())
+            .replace("{QUEUE_TTL}", &QUEUE_TTL.as_millis().to_string());
         let sha = redis::Script::new(&text).get_hash().into();
         Self { text, sha }
     }

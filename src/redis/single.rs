@@ -59,15 +59,11 @@ impl Store for Single {
 
     fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote {
         let ttl = ttl.as_millis().to_string();
-        let ticket = place.and_then(|place| place.ticket).map_or(String::new(), |ticket| ticket.to_string());
-        let arguments = [
-            token.as_bytes(),
-            ttl.as_bytes(),
-            &entry(place, token),
-            ticket.as_bytes(),
-            CLAIM_MS.as_bytes(),
-            QUEUE_TTL_MS.as_bytes(),
-        ];
+        let entry = place.map(|place| place.entry(token));
+        let ticket = place.and_then(|place| place.ticket).map(|ticket| ticket.to_string());
+        let entry = entry.as_deref();
+        let ticket = ticket.as_deref().map(str::as_bytes);
+        let arguments = [Some(token.as_bytes()), Some(ttl.as_bytes()), entry, ticket];
         match self.node.script(call, &self.scripts.ask, &[key.as_bytes(), key.queue()], &arguments) {
             Ok(Value::Int(1)) => Vote::Granted,
             Ok(value) => match busy(&value) {
@@ -79,7 +75,8 @@ impl Store for Single {
     }
 
     fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed {
-        let arguments = [token.as_bytes(), &entry(place, token), CLAIM_MS.as_bytes()];
+        let entry = place.map(|place| place.entry(token));
+        let arguments = [Some(token.as_bytes()), entry.as_deref()];
         match self.node.script(call, &self.scripts.leave, &[key.as_bytes(), key.queue()], &arguments) {
             Ok(Value::Int(1)) => Freed::Freed,
             Ok(Value::Int(0)) => Freed::NotOurs,
@@ -91,7 +88,7 @@ impl Store for Single {
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
         let ttl = ttl.as_millis().to_string();
         let arguments = [token.as_bytes(), ttl.as_bytes()];
-        match self.node.script(call, &self.scripts.refresh, &[key.as_bytes()], &arguments) {
+        match self.node.script(call, &self.scripts.refresh, &[key.as_bytes()], &arguments.map(Some)) {
             Ok(Value::Int(1)) => Renewal::Renewed,
             Ok(Value::Int(0)) => Renewal::Lost,
             Ok(_) => Renewal::Unknown(self.node.unexpected()),
@@ -115,14 +112,6 @@ impl Store for Single {
     }
 }
 
-/// `CLAIM` and `QUEUE_TTL`, as the scripts take them.
-const CLAIM_MS: &str = "1000";
-const QUEUE_TTL_MS: &str = "60000";
-
-fn entry(place: Option<&Place>, token: &Token) -> Vec<u8> {
-    place.map_or_else(Vec::new, |place| place.entry(token))
-}
-
 /// `{value, milliseconds left}`, and of who waits also `ticket, number of those before it, whether it is heard`.
 fn busy(reply: &Value) -> Option<Busy> {
     let Value::Array(parts) = reply else { return None };
@@ -141,15 +130,4 @@ fn occupant(value: &Value, left: &Value) -> Option<Occupant> {
     let (Value::BulkString(value), Value::Int(left)) = (value, left) else { return None };
     let remaining = u64::try_from(*left).ok().map(Duration::from_millis);
     Some(Occupant { token: Token::from_bytes(value), holder: Holder::of(value, remaining) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lock::queue::{CLAIM, QUEUE_TTL};
-
-    #[test]
-    fn the_scripts_take_what_the_protocol_says() {
-        assert_eq!((CLAIM_MS, QUEUE_TTL_MS), (&*CLAIM.as_millis().to_string(), &*QUEUE_TTL.as_millis().to_string()));
-    }
 }
