@@ -9,9 +9,9 @@ if ARGV[2] then
 end
 local value = redis.pcall('GET', KEYS[1])
 if value == ARGV[1] then
-  -- If nobody waits, or we may not know it, the key is just deleted.
-  local first = redis.pcall('ZRANGE', KEYS[2], '0', '0', 'WITHSCORES')
-  if first[1] then
+  -- If nobody waits, or we may not know it, the key is just deleted. EXISTS is the cheapest way to know.
+  local first = redis.pcall('EXISTS', KEYS[2]) ~= 0 and redis.pcall('ZRANGE', KEYS[2], '0', '0', 'WITHSCORES')
+  if first and first[1] then
     --[[offer.lua]]
     if offer(first) then return 1 end
   end
