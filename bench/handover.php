@@ -22,7 +22,7 @@ foreach (builds() as $library) {
 $handOvers = $trips = $ratios = array_fill_keys(builds(), []);
 for ($round = 0; $round < ROUNDS; $round++) {
     foreach (inTurn(builds(), $round) as $library) {
-        $start = hrtime(true) + 20_000_000;
+        $start = hrtime(true) + 50_000_000;
         $turns = [];
         $end = $start + (int) ($seconds * 1e9 / ROUNDS);
         foreach (together($pairs[$library], 'hand-overs', $start, $end, CALM) as $who => $answer) {

@@ -21,7 +21,7 @@ const ROUNDS = 5;
 function round_of(array $workers, string $socket, float $seconds, int $hold, int $pause): array
 {
     $before = requests($socket);
-    $start = hrtime(true) + 20_000_000;
+    $start = hrtime(true) + 50_000_000;
     $answers = together($workers, 'turns', $start, $start + (int) ($seconds * 1e9), $hold, $pause);
     $waits = array_merge(...array_column($answers, 1));
 
@@ -45,7 +45,7 @@ function measure(array $libraries, string $socket, float $seconds, int $hold, in
             $crews[$library][] = new Worker($library, $socket);
         }
         // Connections are made and scripts loaded before it counts.
-        round_of($crews[$library], $socket, 0.3, $hold, $pause);
+        round_of($crews[$library], $socket, 1.0, $hold, $pause);
     }
 
     $rounds = [];
