@@ -35,10 +35,11 @@ foreach ([
         for (;;) {
             ' . $code . '
         }
-    ');
+        // The end of a request has no more time than a call, and these may be many locks.
+    ', ['redis_lock.command_timeout' => 20]);
     $status = $child->wait();
     check($what, $status === 255 && str_contains($child->output(), 'Allowed memory size'), [$status, $child->output()]);
-    check('  nothing is left', eventually(fn () => left() === []), left());
+    check('  nothing is left', eventually(fn () => left() === []), array_slice(left(), 0, 10));
     server()->flush();
 }
 ?>

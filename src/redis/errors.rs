@@ -45,7 +45,10 @@ pub fn in_words(error: &ServerError) -> String {
     let (code, text) = plain(error);
     let text = text.split("with args beginning with").next().unwrap_or_default();
     // Where in which script it happened is for us to know.
-    let text = text.rsplit_once(" script: ").map_or(text, |(text, _)| text);
+    let text = match text.rsplit_once(" script: ") {
+        Some((text, place)) if place.contains("@user_script") => text,
+        _ => text,
+    };
     format!("{code} {text}").trim_end_matches([' ', ',']).into()
 }
 
@@ -77,6 +80,7 @@ mod tests {
         }
         let refused = "ERR ACL failure in script: User u has no permissions to run the 'pttl' command";
         assert_eq!(in_words(&error(&format!("{refused} script: 1359c2, on @user_script:1."))), refused);
+        assert_eq!(in_words(&error(refused)), refused);
         assert_eq!(in_words(&error("ERR")), "ERR");
     }
 }
