@@ -67,10 +67,10 @@ $work = function (int $rounds) use ($inside, $counter): array {
     return [$wrong, array_filter($long, fn (float $seconds) => $seconds > 0.6), $handled, $stopped];
 };
 
-$children = array_map(fn () => Fork::run(fn () => $work(150)), range(1, 4));
+$children = array_map(fn () => Fork::run(fn () => $work(80)), range(1, 4));
 $pids = array_map(fn (Fork $child) => $child->pid, $children);
 // A signal that does nothing to a child that has no handler yet, or no more.
-$sender = rain(SIGWINCH, 0.002, ...$pids);
+$sender = rain(SIGWINCH, 0.001, ...$pids);
 $long = [];
 foreach ($children as $child) {
     $told = $child->wait();
@@ -80,7 +80,7 @@ foreach ($children as $child) {
     array_push($long, ...$ofChild);
 }
 $sender->kill();
-same('nothing was done twice or lost', '600', file_get_contents($counter));
+same('nothing was done twice or lost', '320', file_get_contents($counter));
 // Some for a machine that has other things to do.
 check('nobody was forgotten', count($long) <= 4, $long);
 check('nothing is left', eventually(fn () => left() === []), left());
