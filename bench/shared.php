@@ -32,7 +32,8 @@ final class Worker
             $environment['PHP_INI_SCAN_DIR'] = $environment['OTHER_INI'];
         }
         $command = [PHP_BINARY, __DIR__ . '/worker.php', $library, $socket];
-        $this->process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], STDERR], $this->pipes, null, $environment);
+        // Its errors go where ours go. Not by naming STDERR: PHP would rewind the file that it may be.
+        $this->process = proc_open($command, [['pipe', 'r'], ['pipe', 'w']], $this->pipes, null, $environment);
         $this->pid = proc_get_status($this->process)['pid'];
         $this->answer(); // it is ready
     }
