@@ -94,6 +94,12 @@ $orders = [
     'acquire' => $wait,
     'release' => $release,
 
+    'doze' => static function (float $seconds): void {
+        for ($i = 0; $i < $seconds * 20; $i++) {
+            usleep(50_000);
+        }
+    },
+
     /* Nanoseconds that so many locks take that nobody else wants. */
     'pairs' => static function (int $locks) use ($try, $release, $sure): int {
         $start = hrtime(true);
