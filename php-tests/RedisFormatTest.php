@@ -254,7 +254,7 @@ final class RedisFormatTest extends LockTestCase
         }
     }
 
-    public function testOneConnectionForAllOfIt(): void
+    public function testOneConnectionForAllOfItAndOneToBeToldBy(): void
     {
         $server = new RedisServer();
         for ($i = 0; $i < 20; $i++) {
@@ -267,15 +267,15 @@ final class RedisFormatTest extends LockTestCase
             $other->forceRelease();
             $other->synchronized(static fn () => 1);
             $locks[] = $lock;
+            self::assertCount(2, $server->clients());
         }
-        self::assertCount(1, $server->clients());
-        // It outlives the locks.
+        // They outlive the locks.
         unset($locks, $lock, $other);
         (new RedisLock('key', servers: $server->tcp()))->acquire();
-        self::assertCount(1, $server->clients());
+        self::assertCount(2, $server->clients());
 
         (new RedisLock('key', servers: $server->unix()))->acquire();
-        self::assertCount(2, $server->clients(), 'one for each address');
+        self::assertCount(3, $server->clients(), 'one more for each address, and none to be told by before a wait');
     }
 
     public function testNothingConnectsBeforeTheFirstCallThatAsks(): void
