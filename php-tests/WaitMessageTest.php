@@ -38,7 +38,7 @@ final class WaitMessageTest extends WaitTestCase
         $holder = $this->holder($server->unix());
         self::lineUp($server, $others === 0 ? [] : $this->contenders($others, $server->unix()));
         $waiter = $this->contender($server->unix());
-        $who = "process {$holder->process->pid()} on " . preg_quote(gethostname(), '/') . ' has held it for [0-3] s';
+        $who = "process {$holder->process->pid()} on " . preg_quote(gethostname(), '/') . ', which asked for it [0-3] s ago, holds it';
         self::assertTimesOutWith(self::WITHIN . $who . self::FOR_ANOTHER . "; $said", $waiter);
         // One that did not wait was in no queue.
         self::assertTimesOutWith('The lock "key" could not be had within [\d.]+ s; ' . $who . self::FOR_ANOTHER, $waiter, 0);
@@ -77,6 +77,6 @@ final class WaitMessageTest extends WaitTestCase
         $server = $this->server(['rename-command' => 'SUBSCRIBE ""']);
         $this->holder($server->unix());
         $waiter = $this->contender($server->unix());
-        self::assertTimesOutWith(self::WITHIN . 'process \d+ on \S+ has held it for [0-3] s' . self::FOR_ANOTHER, $waiter);
+        self::assertTimesOutWith(self::WITHIN . 'process \d+ on \S+, which asked for it [0-3] s ago, holds it' . self::FOR_ANOTHER, $waiter);
     }
 }

@@ -105,7 +105,9 @@ impl Entry {
     fn offer(&mut self, ears: &mut HashMap<String, Option<u64>>, before: Option<(&Place, &Token)>, now: Moment) {
         if let Some(next) = self.queue.next(before, |place| ears.contains_key(&place.ear)) {
             self.take(&next.token, next.offer(), now);
-            ears.insert(next.place.ear, Some(next.place.wait));
+            if next.place.is_told {
+                ears.insert(next.place.ear, Some(next.place.wait));
+            }
         }
     }
 
@@ -150,8 +152,9 @@ impl Store for Memory {
                 return Vote::Granted;
             }
             let queued = place.map(|place| {
-                let heard = ears.contains_key(&place.ear);
-                Queued { heard, ..entry.queue.join(place, token, now) }
+                let heard = Some(ears.contains_key(&place.ear));
+                let (ticket, ahead) = entry.queue.join(place, token, now);
+                Queued { ticket, ahead, heard }
             });
             Vote::Refused(entry.busy(queued, now))
         })
@@ -191,12 +194,10 @@ impl Store for Memory {
         }))
     }
 
-    fn subscribe(&self, _: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault> {
+    fn subscription(&self, _: &Key) -> Result<Box<dyn Subscription>, Fault> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let ear = format!("{:016x}", COUNT.fetch_add(1, SeqCst));
-        let subscription = Ear { ear, wait: Cell::new(0), process: fork::process() };
-        // It cannot fail: there is nobody to ask.
-        subscription.renew(call).map(|()| Box::new(subscription) as _)
+        Ok(Box::new(Ear { ear, wait: Cell::new(0), process: fork::process() }))
     }
 }
 
@@ -220,7 +221,7 @@ impl Subscription for Ear {
         keys().ears.contains_key(&self.ear)
     }
 
-    fn renew(&self, _: &Call) -> Result<(), Fault> {
+    fn listen(&self, _: &Call) -> Result<(), Fault> {
         keys().ears.insert(self.ear.clone(), None);
         Ok(())
     }

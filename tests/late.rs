@@ -296,13 +296,13 @@ impl Subscription for Ear {
         self.inner.is_alive()
     }
 
-    fn renew(&self, _: &Call) -> Result<(), Fault> {
+    fn listen(&self, _: &Call) -> Result<(), Fault> {
         // What is lost is another matter: at times the server is not there, or does not want it.
         if self.play.chance(10) {
             return Err(Fault { server: String::new(), cause: Cause::NoAnswer(String::new()) });
         }
         let call = Call { until: self.play.stage.now().plus(ms(1_000)), ..self.play.call() };
-        self.inner.renew(&call)
+        self.inner.listen(&call)
     }
 
     fn sleep(&self, until: Moment, _: &dyn Clock, _: &dyn Interrupt) -> Woken {
@@ -324,9 +324,8 @@ impl Subscription for Ear {
 }
 
 impl Interpose for Rc<Play> {
-    fn subscribe(&self, key: &Key, _: &Call) -> Result<Box<dyn Subscription>, Fault> {
-        let call = Call { until: self.stage.now().plus(ms(1_000)), ..self.call() };
-        Ok(Box::new(Ear { inner: self.stage.store.subscribe(key, &call)?, play: self.clone() }))
+    fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
+        Ok(Box::new(Ear { inner: self.stage.store.subscription(key)?, play: self.clone() }))
     }
 
     fn request(&self, request: Request, _: &Call) -> Answer {

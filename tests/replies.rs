@@ -28,7 +28,7 @@ fn replies() -> Vec<(Request, Vec<u8>, String)> {
     };
     let holder = "Holder { identity: None, is_ours: false, remaining: Some(1.5s) }";
     let busy = format!("Vote(Refused(Some(Busy {{ holder: {holder}, queued: None }})))");
-    let queued = busy.replace("queued: None", "queued: Some(Queued { ticket: 7, ahead: 2, heard: true })");
+    let queued = busy.replace("queued: None", "queued: Some(Queued { ticket: 7, ahead: 2, heard: Some(true) })");
     let long = [&b"*2\r\n$10000\r\n"[..], &b"\r\n+OK\r\n:1\n".repeat(1_000), b"\r\n:1500\r\n"].concat();
     let cases: Vec<(&Request, &[u8], String)> = vec![
         (&bare, b"+OK\r\n", "Vote(Granted)".into()),

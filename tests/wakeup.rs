@@ -32,7 +32,9 @@ use support::{
 const SOON: Duration = Duration::from_secs(10);
 
 fn subscribe(store: &Single, name: &str) -> Box<dyn Subscription> {
-    store.subscribe(&key(name), &Host::default().call()).unwrap()
+    let subscription = store.subscription(&key(name)).unwrap();
+    subscription.listen(&Host::default().call()).unwrap();
+    subscription
 }
 
 fn sleep(subscription: &dyn Subscription, duration: Duration, host: &Host) -> Woken {
@@ -141,7 +143,7 @@ fn a_connection_that_was_replaced_by_an_inner_wait_is_no_longer_the_outers() {
         }
     });
     assert_eq!(sleep(&**outer, SOON, &host), Woken::Deaf);
-    outer.renew(&Host::default().call()).unwrap();
+    outer.listen(&Host::default().call()).unwrap();
     assert_eq!(connections(&server), 1);
     let wait = outer.begin();
     tell(&server, "outer", &**outer, wait);
@@ -157,9 +159,9 @@ fn a_connection_that_was_killed_is_replaced_and_hears_again() {
     server.query::<()>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     assert_eq!(listen(&*a, SOON), Woken::Deaf);
     assert!(!a.is_alive() && !b.is_alive());
-    a.renew(&Host::default().call()).unwrap();
+    a.listen(&Host::default().call()).unwrap();
     assert!(a.is_alive() && !b.is_alive());
-    b.renew(&Host::default().call()).unwrap();
+    b.listen(&Host::default().call()).unwrap();
     assert_eq!((a.ear(), connections(&server), channels(&server)), (&*ear, 1, 2));
     tell(&server, "a", &*a, wait);
     assert_eq!(listen(&*a, SOON), Woken::Told);
@@ -172,7 +174,7 @@ fn who_is_not_heard_on_a_living_connection_gets_a_new_one() {
     let store = server.store();
     let subscription = subscribe(&store, "key");
     let id: u64 = server.query(&["CLIENT", "ID"]);
-    subscription.renew(&Host::default().call()).unwrap();
+    subscription.listen(&Host::default().call()).unwrap();
     let clients: String = server.query(&["CLIENT", "LIST", "TYPE", "pubsub"]);
     let newest = clients.split(['\n', ' ']).find_map(|field| field.strip_prefix("id=")).unwrap();
     assert!(newest.parse::<u64>().unwrap() > id + 1, "{clients}");
@@ -270,10 +272,7 @@ fn a_refusal_is_remembered() {
         peer.send(b"-NOPERM this user may not\r\n");
     });
     let store = store(&server.address());
-    let refused = |call: &Call| match store.subscribe(&key("key"), call) {
-        Err(fault) => fault.cause,
-        Ok(_) => panic!("not refused"),
-    };
+    let refused = |call: &Call| store.subscription(&key("key")).unwrap().listen(call).unwrap_err().cause;
     let host = Host::default();
     assert_eq!(refused(&host.call()), Cause::Answered("NOPERM this user may not".into()));
     server.finish();
@@ -305,7 +304,7 @@ fn a_server_that_says_nothing_to_a_subscription_is_waited_for_once() {
     let limits = Limits { command: ms(100), ..LIMITS };
     let start = Instant::now();
     for _ in 0..50 {
-        assert!(store.subscribe(&key("key"), &host.call_within(limits)).is_err());
+        assert!(store.subscription(&key("key")).unwrap().listen(&host.call_within(limits)).is_err());
     }
     assert!(start.elapsed() < ms(2_500), "{:?}", start.elapsed());
     drop(done);
@@ -321,7 +320,7 @@ fn too_many_clients_is_no_refusal() {
         confirm_and_stay(listener.accept());
     });
     let store = store(&server.address());
-    assert!(store.subscribe(&key("key"), &Host::default().call()).is_err());
+    assert!(store.subscription(&key("key")).unwrap().listen(&Host::default().call()).is_err());
     drop((subscribe(&store, "key"), store));
     server.finish();
 }
@@ -343,7 +342,7 @@ fn what_is_no_message_ends_the_connection() {
         subscription.begin();
         listens.send(()).unwrap();
         assert_eq!(listen(&*subscription, SOON), Woken::Deaf, "{}", nonsense.escape_ascii());
-        subscription.renew(&Host::default().call()).unwrap();
+        subscription.listen(&Host::default().call()).unwrap();
         drop((subscription, store));
         server.finish();
     }

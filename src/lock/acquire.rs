@@ -51,44 +51,84 @@ struct Turn<'a> {
     what: &'a Acquire,
     call: Call<'a>,
     give_up: Moment,
-    push: Push,
+    queue: Queue,
     /// Something was asked for that must not be left behind.
     to_be_undone: bool,
+    /// The last sleep ended without a word.
+    untold: bool,
 }
 
-/// Whether we are told when the key is ours.
-enum Push {
+/// What one look at the key found.
+enum Look {
+    Held,
+    /// Who is in the way, if the answer told.
+    Busy(Option<Busy>),
+}
+
+/// Where we stand while we wait.
+enum Queue {
     NotTried,
-    Told(Line),
-    /// We look for ourselves: one try is enough for one wait. Who was in the queue keeps its place, so that those before
-    /// it come first still, though nobody can offer it the key.
-    Untold(Option<Place>),
+    In(Line),
+    /// We may not use it, and look for ourselves.
+    Refused,
 }
 
 /// A place in the queue, and what we hear by.
 struct Line {
     subscription: Box<dyn Subscription>,
     place: Place,
-    renewed: Option<Moment>,
+    last_try: Option<Moment>,
+    /// After which we may try again to listen.
+    pause: Duration,
 }
 
 impl Line {
-    /// A subscription that ends again so soon is not worth to be renewed: the server, or what stands before it, does not
-    /// want it, or is not where our requests go.
-    const SOON: Duration = Duration::from_secs(1);
+    /// A subscription that is lost is renewed at once; if that does not last as long, after a pause, and a longer one each
+    /// time: the server, or what stands before it, does not want it, or is not where our requests go. Meanwhile we look
+    /// for ourselves.
+    const LEAST_PAUSE: Duration = Duration::from_secs(1);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-    fn new(subscription: Box<dyn Subscription>, ttl: Ttl) -> Self {
-        let place = Place { ear: subscription.ear().into(), wait: subscription.begin(), ttl, ticket: None };
-        Self { subscription, place, renewed: None }
+    fn new(subscription: Box<dyn Subscription>, ttl: Ttl, is_told: bool) -> Self {
+        let place = Place { ear: subscription.ear().into(), wait: subscription.begin(), is_told, ttl, ticket: None };
+        Self { subscription, place, last_try: None, pause: Duration::ZERO }
+    }
+
+    fn may_listen(&self, now: Moment) -> bool {
+        self.last_try.is_none_or(|last| now.since(last) >= self.pause)
+    }
+
+    /// Listens, if it is time to. Where that fails, we look for ourselves; whether the server is there at all, the next
+    /// look says.
+    fn listen(&mut self, call: &Call) {
+        let now = call.clock.now();
+        self.place.is_told = false;
+        if !self.may_listen(now) {
+            return;
+        }
+        let twice = self.pause.saturating_mul(2).clamp(Self::LEAST_PAUSE, Self::LONGEST_PAUSE);
+        let lasted = self.last_try.is_none_or(|last| now.since(last) >= twice);
+        self.pause = if lasted { Duration::ZERO } else { twice };
+        self.last_try = Some(now);
+        match self.subscription.listen(call) {
+            Ok(()) => self.place.is_told = true,
+            Err(Fault { cause: Cause::Answered(_), .. }) => self.give_up(),
+            Err(_) => self.pause = twice,
+        }
+    }
+
+    /// One refusal is enough for one wait.
+    fn give_up(&mut self) {
+        self.place.is_told = false;
+        self.pause = Duration::MAX;
     }
 }
 
 impl Turn<'_> {
     fn place(&self) -> Option<&Place> {
-        match &self.push {
-            Push::Told(line) => Some(&line.place),
-            Push::Untold(place) => place.as_ref(),
-            Push::NotTried => None,
+        match &self.queue {
+            Queue::In(line) => Some(&line.place),
+            Queue::NotTried | Queue::Refused => None,
         }
     }
 }
@@ -106,18 +146,19 @@ impl Engine<'_> {
         let call = self.call(give_up.plus(self.limits.grace()));
         let waits = self.clock.now() < give_up;
         let subscription = if waits { kept.take() } else { None };
-        let push = match subscription.filter(|subscription| subscription.is_alive()) {
-            Some(subscription) => Push::Told(Line::new(subscription, what.ttl)),
-            None => Push::NotTried,
+        let queue = match subscription.filter(|subscription| subscription.is_alive()) {
+            Some(subscription) => Queue::In(Line::new(subscription, what.ttl, true)),
+            None => Queue::NotTried,
         };
-        let mut turn = Turn { lease, what, call, give_up, push, to_be_undone: false };
+        let mut turn = Turn { lease, what, call, give_up, queue, to_be_undone: false, untold: false };
         let outcome = self.look_until_held(&mut turn);
         match outcome {
             // An ask that may yet run would put the dead entry of this wait beside what hears for the next.
             Ok(Acquired::Held) if lease.has_unknowns() => {}
             Ok(Acquired::Held) => {
-                if let Push::Told(line) = turn.push {
-                    *kept = Some(line.subscription);
+                if let Queue::In(line) = turn.queue {
+                    // Nor what has not told us, whatever the reason: the connection may be dead, and not know it.
+                    *kept = Some(line.subscription).filter(|_| line.place.is_told && !turn.untold);
                 }
             }
             Err(Error::Forked) => {}
@@ -145,27 +186,27 @@ impl Engine<'_> {
         let mut bare = turn.what.bare && turn.place().is_none();
         let mut waiting = None;
         loop {
-            let Some(busy) = self.claim(turn, bare)? else { return Ok(Acquired::Held) };
+            let Look::Busy(busy) = self.look(turn, bare)? else { return Ok(Acquired::Held) };
             let now = self.clock.now();
             if now < turn.give_up {
-                let asks_at_once = bare | self.prepare(turn, busy.as_ref())?;
-                bare = false;
-                if asks_at_once {
+                let was_bare = std::mem::take(&mut bare);
+                if self.prepare(turn, busy.as_ref())? || was_bare {
                     continue;
                 }
             }
             let waiting = waiting.get_or_insert_with(|| Waiting::new(poll, turn.give_up, seed(turn.lease, now)));
-            let is_told = matches!(turn.push, Push::Told(_));
+            let is_told = turn.place().is_some_and(|place| place.is_told);
             let Some(next_look) = waiting.next_look(now, busy.as_ref(), is_told) else {
                 return Ok(Acquired::Busy { busy, waited: now.since(start) });
             };
-            let woken = match &turn.push {
-                Push::Told(line) => line.subscription.sleep(next_look, self.clock, self.interrupt),
-                Push::NotTried | Push::Untold(_) => {
+            let woken = match &turn.queue {
+                Queue::In(line) if is_told => line.subscription.sleep(next_look, self.clock, self.interrupt),
+                _ => {
                     self.wake_up.sleep(next_look, self.clock, self.interrupt);
                     Woken::Untold
                 }
             };
+            turn.untold = woken != Woken::Told;
             self.go_on(turn.lease)?;
             let now = self.clock.now();
             if now >= turn.call.until {
@@ -174,63 +215,55 @@ impl Engine<'_> {
                 return Ok(Acquired::Busy { busy, waited: now.since(start) });
             }
             if woken == Woken::Deaf {
-                self.renew(turn)?;
+                // Something may have been missed, whether we hear again or not: the next look is at once.
+                self.listen(turn)?;
             }
         }
     }
 
     /// After "busy", and before we sleep. True: we are to ask once more, for now we can be told.
     fn prepare(&self, turn: &mut Turn, busy: Option<&Busy>) -> Result<bool, Error> {
-        let line = match &mut turn.push {
-            Push::Untold(_) => return Ok(false),
-            Push::NotTried => {
-                let subscribed = self.store.subscribe(turn.lease.key(), &turn.call);
-                self.go_on(turn.lease)?;
-                turn.push = match subscribed {
-                    Ok(subscription) => Push::Told(Line::new(subscription, turn.what.ttl)),
-                    // Whether the server is there at all, the next look says.
-                    Err(_) => Push::Untold(None),
-                };
-                return Ok(turn.place().is_some());
+        let line = match &mut turn.queue {
+            Queue::Refused => return Ok(false),
+            Queue::NotTried => {
+                let subscription = self.store.subscription(turn.lease.key()).map_err(Self::error)?;
+                turn.queue = Queue::In(Line::new(subscription, turn.what.ttl, false));
+                self.listen(turn)?;
+                return Ok(true);
             }
-            Push::Told(line) => line,
+            Queue::In(line) => line,
         };
-        match busy.and_then(|busy| busy.queued) {
-            None => {
-                // We may not use the queue.
-                turn.push = Push::Untold(None);
-                Ok(false)
-            }
-            Some(queued) => {
-                line.place.ticket.get_or_insert(queued.ticket);
-                if queued.heard {
-                    return Ok(false);
-                }
-                self.renew(turn)?;
-                Ok(true)
-            }
+        let Some(queued) = busy.and_then(|busy| busy.queued) else {
+            turn.queue = Queue::Refused;
+            return Ok(false);
+        };
+        line.place.ticket.get_or_insert(queued.ticket);
+        if line.place.is_told && queued.heard.is_none() {
+            // Nobody who is refused that, as we are, could know that we listen.
+            line.give_up();
+            return Ok(true);
         }
+        let hears = line.place.is_told && queued.heard == Some(true);
+        if hears || !(line.place.is_told || line.may_listen(self.clock.now())) {
+            return Ok(false);
+        }
+        self.listen(turn)?;
+        Ok(true)
     }
 
-    /// Hears again, or looks for itself from now on. Either way something may have been missed: who calls looks.
-    fn renew(&self, turn: &mut Turn) -> Result<(), Error> {
-        let Push::Told(line) = &mut turn.push else { return Ok(()) };
-        let now = self.clock.now();
-        let is_in_vain = line.renewed.replace(now).is_some_and(|before| now.since(before) < Line::SOON);
-        let hears = !is_in_vain && line.subscription.renew(&turn.call).is_ok();
-        self.go_on(turn.lease)?;
-        if !hears {
-            turn.push = Push::Untold(Some(line.place.clone()));
+    fn listen(&self, turn: &mut Turn) -> Result<(), Error> {
+        if let Queue::In(line) = &mut turn.queue {
+            line.listen(&turn.call);
         }
-        Ok(())
+        self.go_on(turn.lease)
     }
 
-    /// One look at the key. None: it is ours.
+    /// One look at the key.
     ///
     /// Also where it was offered to us: an offer is nothing to believe in. The answer to this request is, and validity
     /// counts from before it was sent, while Redis counts the ttl from when it ran, which is later. So what we believe
     /// ends before what Redis keeps.
-    fn claim(&self, turn: &mut Turn, bare: bool) -> Result<Option<Option<Busy>>, Error> {
+    fn look(&self, turn: &mut Turn, bare: bool) -> Result<Look, Error> {
         let Turn { lease, what: &Acquire { ttl, .. }, call, .. } = *turn;
         let mut first = true;
         loop {
@@ -247,7 +280,7 @@ impl Engine<'_> {
                     lease.granted(sent, ttl);
                     let now = self.clock.now();
                     if lease.is_valid(now) && !self.interrupt.stopped() {
-                        return Ok(None);
+                        return Ok(Look::Held);
                     }
                     // Nothing of it is left, or nobody is there to have it.
                     turn.to_be_undone = true;
@@ -258,7 +291,7 @@ impl Engine<'_> {
                     // While we wait, there is nothing that somebody could release.
                     Self::forget_unless_unknown(lease);
                     self.go_on(lease)?;
-                    return Ok(Some(busy));
+                    return Ok(Look::Busy(busy));
                 }
                 Vote::Unknown(fault) => fault,
             };

@@ -59,8 +59,8 @@ pub trait Store {
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal;
     /// Who holds the key, and by what value. A key that is no string is an error, for it is no lock.
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault>;
-    /// From now on offers of this key can be heard of.
-    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault>;
+    /// What offers of this key can be heard by, once it listens.
+    fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault>;
 }
 
 /// What a waiter hears offers by, for one wait after another. It ends when it is dropped.
@@ -69,10 +69,10 @@ pub trait Subscription {
     fn ear(&self) -> &str;
     /// Begins a wait, and says its number.
     fn begin(&self) -> u64;
-    /// Whether it hears still, as far as can be known without asking the server.
+    /// Whether it hears, as far as can be known without asking the server.
     fn is_alive(&self) -> bool;
-    /// Makes it hear again.
-    fn renew(&self, call: &Call) -> Result<(), Fault>;
+    /// Makes it hear, for the first time or again.
+    fn listen(&self, call: &Call) -> Result<(), Fault>;
     /// Sleeps until an offer to the wait that began last is heard of; until `until`; or until the host wants the call
     /// to end.
     fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Woken;

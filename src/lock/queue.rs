@@ -1,14 +1,15 @@
 //! The queue of a key: who waits for it, in the order of their tickets, and who is next.
 //!
 //! Redis holds it in a sorted set, and the scripts do what is said here; the store in memory does it with `Queue`.
-//! Tickets are numbers, and not times: a clock that steps would break the order.
+//! Tickets are numbers that grow. The first one in a queue has the time in microseconds, so that who comes back to its
+//! place finds itself before those who came while the queue was gone; a clock that steps breaks no queue's order.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{time::Moment, token::Token, ttl::Ttl};
 
 /// How long an offer lasts, at most: so much a waiter costs the others that is stopped, or whose host has vanished.
-pub const CLAIM: Duration = Duration::from_secs(1);
+pub const OFFER: Duration = Duration::from_secs(1);
 
 /// How long a queue lives that nobody asks for. A waiter asks about once a second.
 pub const QUEUE_TTL: Duration = Duration::from_secs(60);
@@ -23,6 +24,9 @@ pub struct Place {
     pub ear: String,
     /// Which of the waits of this subscription it is. What is meant for an earlier one is not for us.
     pub wait: u64,
+    /// Whether it can be told of an offer. One that cannot looks for itself: it is offered the key all the same, and
+    /// finds it.
+    pub is_told: bool,
     /// For how long it wants the key.
     pub ttl: Ttl,
     /// Its number in the queue; None: it has none yet. Kept, so that a waiter that was dropped returns to its place.
@@ -32,7 +36,7 @@ pub struct Place {
 impl Place {
     /// As the queue holds it: all that is needed to give the waiter the key and to tell it.
     pub fn entry(&self, token: &Token) -> Vec<u8> {
-        let Self { ear, wait, ttl, ticket: _ } = self;
+        let Self { ear, wait, ttl, is_told: _, ticket: _ } = self;
         [format!("{}:{ear}.{wait}:", ttl.as_millis()).as_bytes(), token.as_bytes()].concat()
     }
 }
@@ -43,8 +47,8 @@ pub struct Queued {
     pub ticket: u64,
     /// How many are before it.
     pub ahead: u64,
-    /// Whether it can be told of an offer.
-    pub heard: bool,
+    /// Whether it can be told of an offer. None: that cannot be known.
+    pub heard: Option<bool>,
 }
 
 /// One that waits.
@@ -57,11 +61,11 @@ pub struct Waiter {
 impl Waiter {
     /// For how long it is offered the key.
     pub fn offer(&self) -> Duration {
-        self.place.ttl.as_duration().min(CLAIM)
+        self.place.ttl.as_duration().min(OFFER)
     }
 }
 
-/// By ticket. Equal tickets, of which there are only after a queue was lost, are in the order of the entries.
+/// By ticket. Equal tickets, of which there are only after a clock was set back, are in the order of the entries.
 #[derive(Debug, Default)]
 pub struct Queue {
     waiters: BTreeMap<(u64, Vec<u8>), Waiter>,
@@ -79,19 +83,19 @@ impl Queue {
         }
     }
 
-    /// Joins at the place's ticket, or as the last one. Who is in the queue already stays where it is.
-    pub fn join(&mut self, place: &Place, token: &Token, now: Moment) -> Queued {
+    /// Joins at the place's ticket, or as the last one. Who is in the queue already stays where it is. Gives the ticket,
+    /// and how many are before it.
+    pub fn join(&mut self, place: &Place, token: &Token, now: Moment) -> (u64, u64) {
         self.expires = Some(now.plus(QUEUE_TTL));
         let entry = place.entry(token);
         let known = self.waiters.keys().find(|(_, other)| *other == entry).cloned();
         let place_in_line = known.unwrap_or_else(|| {
             let last = self.waiters.last_key_value().map_or(0, |((ticket, _), _)| *ticket);
-            (place.ticket.unwrap_or(last + 1), entry)
+            (place.ticket.unwrap_or((last + 1).max(now.as_nanos() / 1_000)), entry)
         });
-        let waiter = Waiter { place: place.clone(), token: token.clone() };
-        self.waiters.entry(place_in_line.clone()).or_insert(waiter);
+        self.waiters.insert(place_in_line.clone(), Waiter { place: place.clone(), token: token.clone() });
         let ahead = self.waiters.range(..place_in_line.clone()).count();
-        Queued { ticket: place_in_line.0, ahead: ahead as u64, heard: true }
+        (place_in_line.0, ahead as u64)
     }
 
     pub fn leave(&mut self, place: &Place, token: &Token) {
@@ -99,9 +103,9 @@ impl Queue {
         self.waiters.retain(|(_, other), _| *other != entry);
     }
 
-    /// Takes the first one out that can be told; those before it that cannot are dropped. `before`: only one that is
+    /// Takes the first one out that lives, as far as can be known; the dead before it are dropped. `before`: only one that is
     /// before this waiter, which may or may not be in the queue.
-    pub fn next(&mut self, before: Option<(&Place, &Token)>, can_be_told: impl Fn(&Place) -> bool) -> Option<Waiter> {
+    pub fn next(&mut self, before: Option<(&Place, &Token)>, hears: impl Fn(&Place) -> bool) -> Option<Waiter> {
         let own = before.map(|(place, token)| (place.ticket, place.entry(token)));
         for _ in 0..DROPPED_AT_ONCE {
             let first = self.waiters.first_entry()?;
@@ -110,7 +114,7 @@ impl Queue {
                 return None;
             }
             let waiter = first.remove();
-            if can_be_told(&waiter.place) {
+            if !waiter.place.is_told || hears(&waiter.place) {
                 return Some(waiter);
             }
         }
@@ -123,7 +127,8 @@ mod tests {
     use super::*;
 
     fn place(number: u64) -> Place {
-        Place { ear: format!("{number:016x}"), wait: 1, ttl: Ttl::from_seconds(30.0).unwrap(), ticket: None }
+        let (ear, ttl) = (format!("{number:016x}"), Ttl::from_seconds(30.0).unwrap());
+        Place { ear, wait: 1, is_told: true, ttl, ticket: None }
     }
 
     fn token(number: u64) -> Token {
@@ -142,8 +147,8 @@ mod tests {
     }
 
     fn next(queue: &mut Queue, living: impl Fn(u64) -> bool) -> Option<Token> {
-        let can_be_told = |place: &Place| living(u64::from_str_radix(&place.ear, 16).unwrap());
-        queue.next(None, can_be_told).map(|waiter| waiter.token)
+        let hears = |place: &Place| living(u64::from_str_radix(&place.ear, 16).unwrap());
+        queue.next(None, hears).map(|waiter| waiter.token)
     }
 
     #[test]
@@ -158,8 +163,8 @@ mod tests {
     fn to_join_twice_is_to_join_once() {
         let mut queue = queue([1, 2]);
         let again = queue.join(&place(1), &token(1), NOW);
-        assert_eq!(again, Queued { ticket: 1, ahead: 0, heard: true });
-        assert_eq!(queue.join(&place(3), &token(3), NOW), Queued { ticket: 3, ahead: 2, heard: true });
+        assert_eq!(again, (1, 0));
+        assert_eq!(queue.join(&place(3), &token(3), NOW), (3, 2));
         assert_eq!(queue.waiters.len(), 3);
     }
 
@@ -168,9 +173,32 @@ mod tests {
         let mut queue = queue([1, 2, 3]);
         assert_eq!(next(&mut queue, |number| number == 2), Some(token(2)));
         let back = queue.join(&Place { ticket: Some(1), ..place(1) }, &token(1), NOW);
-        assert_eq!(back, Queued { ticket: 1, ahead: 0, heard: true });
+        assert_eq!(back, (1, 0));
         assert_eq!(next(&mut queue, |_| true), Some(token(1)));
         assert_eq!(next(&mut queue, |_| true), Some(token(3)));
+    }
+
+    #[test]
+    fn who_comes_back_is_before_those_who_came_while_the_queue_was_gone() {
+        let at = |ms: u64| Moment::from_nanos(ms * 1_000_000);
+        let mut queue = Queue::default();
+        let (ticket, _) = queue.join(&place(1), &token(1), at(5_000));
+        assert_eq!(next(&mut queue, |_| false), None);
+        assert!(queue.is_empty());
+        queue.join(&place(2), &token(2), at(5_001));
+        let back = queue.join(&Place { ticket: Some(ticket), ..place(1) }, &token(1), at(5_002));
+        assert_eq!(back, (5_000_000, 0));
+        // A clock that was set back makes nobody the first of those who wait.
+        assert_eq!(queue.join(&place(3), &token(3), at(4_000)).1, 2);
+    }
+
+    #[test]
+    fn who_looks_for_itself_has_its_turn() {
+        let mut queue = queue([1, 2]);
+        queue.join(&Place { is_told: false, ..place(1) }, &token(1), NOW);
+        assert_eq!(queue.waiters.len(), 2, "it is the same place");
+        assert_eq!(next(&mut queue, |_| false), Some(token(1)));
+        assert_eq!(next(&mut queue, |_| false), None);
     }
 
     #[test]
@@ -218,7 +246,7 @@ mod tests {
             let ttl = Ttl::from_seconds(seconds).unwrap();
             Waiter { place: Place { ttl, ..place(1) }, token: token(1) }.offer()
         };
-        assert_eq!(offer(30.0), CLAIM);
+        assert_eq!(offer(30.0), OFFER);
         assert_eq!(offer(0.25), Duration::from_millis(250));
     }
 }

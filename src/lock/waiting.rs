@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{backoff::Backoff, options::Poll, ports::Busy, queue::CLAIM, time::Moment};
+use super::{backoff::Backoff, options::Poll, ports::Busy, queue::OFFER, time::Moment};
 
 /// One wait for one key.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Waiting {
 
     /// Between two looks of a waiter that is told of offers. Not longer than an offer lasts, so that each waiter knows
     /// when an offer ends that nobody took.
-    const SAFETY: (Duration, Duration) = (Duration::from_millis(700), CLAIM);
+    const SAFETY: (Duration, Duration) = (Duration::from_millis(700), OFFER);
 
     pub fn new(poll: Poll, give_up: Moment, seed: u64) -> Self {
         Self { backoff: Backoff::new(poll, seed), give_up }
@@ -42,6 +42,8 @@ impl Waiting {
             // Nobody tells us: we are in no queue, or the holder knows none.
             _ => self.backoff.pause(),
         };
+        // What is offered to us untold must be found while it lasts.
+        let pause = if queued.is_some() && !is_told { pause.min(OFFER / 2) } else { pause };
         let expiry = busy.and_then(|busy| busy.holder.remaining).map(|left| {
             let turn = queued.map_or(0, |queued| u32::try_from(queued.ahead).unwrap_or(u32::MAX));
             left.saturating_add(Self::EXPIRY_GRAIN).saturating_add(Self::AFTER_ANOTHER.saturating_mul(turn))
@@ -72,7 +74,7 @@ mod tests {
     /// One of ours, while so many wait before us.
     fn ours(ms: u64, ahead: u64) -> Busy {
         let holder = Holder { is_ours: true, ..foreign(ms).holder };
-        Busy { holder, queued: Some(Queued { ticket: 7, ahead, heard: true }) }
+        Busy { holder, queued: Some(Queued { ticket: 7, ahead, heard: Some(true) }) }
     }
 
     #[test]
@@ -119,6 +121,31 @@ mod tests {
     }
 
     #[test]
+    fn who_looks_for_itself_finds_an_offer_while_it_lasts() {
+        let seldom = Poll { min: Duration::from_secs(60), max: Duration::from_secs(60) };
+        let mut waiting = Waiting::new(seldom, Moment::NEVER, 1);
+        assert_eq!(waiting.next_look(at(0), Some(&ours(30_000, 0)), false), Some(at(500)));
+        assert_eq!(waiting.next_look(at(0), Some(&foreign(300_000)), false), Some(at(60_000)));
+    }
+
+    #[test]
+    fn what_another_library_frees_is_noticed_within_100_ms_on_average() {
+        let usual = Poll { min: Duration::from_millis(10), max: Duration::from_millis(250) };
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for seed in 0..100 {
+            let mut waiting = Waiting::new(usual, Moment::NEVER, seed);
+            for _ in 0..50 {
+                let pause = waiting.next_look(at(0), Some(&foreign(60_000)), false).unwrap().since(at(0)).as_secs_f64();
+                sum += pause;
+                squares += pause * pause;
+            }
+        }
+        // The mean rest of the pause that a random moment falls into.
+        let delay = squares / sum / 2.0;
+        assert!(delay < 0.1, "{delay} s");
+    }
+
+    #[test]
     fn at_an_expiry_the_first_looks_first() {
         let mut waiting = Waiting::new(EVERY_20_MS, at(10_000), 1);
         assert_eq!(waiting.next_look(at(0), Some(&ours(300, 0)), true), Some(at(301)));
@@ -131,7 +158,7 @@ mod tests {
         for seed in 0..100 {
             let mut waiting = Waiting::new(EVERY_20_MS, Moment::NEVER, seed);
             let look = waiting.next_look(at(0), Some(&ours(30_000, 5)), true).unwrap();
-            assert!(look <= at(0).plus(CLAIM));
+            assert!(look <= at(0).plus(OFFER));
         }
     }
 }

@@ -202,7 +202,8 @@ pub fn warn(message: &str) -> std::result::Result<(), Stop> {
 fn in_words(holder: &Holder) -> String {
     let who = holder.identity.as_ref().map_or("another client holds it".into(), |Identity { host, pid, since }| {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        format!("process {pid} on {host} has held it for {} s", now.saturating_sub(*since))
+        // When it drew its token, that is: it may have waited since.
+        format!("process {pid} on {host}, which asked for it {} s ago, holds it", now.saturating_sub(*since))
     });
     match holder.remaining {
         Some(left) => format!("{who}, for another {} unless it is refreshed", seconds(left)),

@@ -1,12 +1,14 @@
 -- Takes the key if it is free. If the token holds it already, its ttl starts anew. With a place in the queue, those
 -- before it come first, and who does not get the key is in the queue afterwards.
 -- KEYS     the key, its queue
--- ARGV     token, ttl in milliseconds, and of who may wait the entry in the queue, and the ticket, if it has one
+-- ARGV     token, ttl in milliseconds; of who may wait also the entry in the queue, whether it can be told ('1' or '0'),
+--          and its ticket, if it has one
 -- returns  1: the token holds the key
 --          {value, milliseconds left}: someone else does, and we are in no queue
---          {value, milliseconds left, ticket, number of those before it, whether it is heard: 1 or 0}: we wait
+--          {value, milliseconds left, ticket, number of those before it, whether it is heard: 1, 0, or 2 where that
+--          cannot be known}: we wait
 --          (value: empty where it is no string, or too long for a token; milliseconds: -1 where the key has no ttl)
-local token, ttl, entry, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local token, ttl, entry, is_told, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 local value = redis.pcall('GET', KEYS[1])
 if value == token then
   redis.call('PEXPIRE', KEYS[1], ttl)
@@ -38,27 +40,40 @@ end
 if #value > 256 then value = '' end
 
 if entry then
-  local given = ticket
-  if not given then
-    local last = redis.pcall('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')
-    ticket = (tonumber(last[2]) or 0) + 1
+  local joined
+  if ticket then
+    joined = redis.pcall('ZADD', KEYS[2], is_told and ticket or ticket .. '.5', entry)
+  else
+    -- The last one's and one more; or the time, so that who comes back to its place, after the queue was gone, is before
+    -- those who came meanwhile. Redis 6.2 with lua-replicate-commands off would write nothing after TIME.
+    if redis.replicate_commands then redis.replicate_commands() end
+    local last = tonumber(redis.pcall('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2])
+    local time = redis.pcall('TIME')
+    -- What is no ticket is not ours.
+    ticket = last and last >= 0 and last < 2^52 and math.floor(last) + 1 or 1
+    if time[2] then ticket = math.max(ticket, time[1] * 1000000 + time[2]) end
+    joined = redis.pcall('ZADD', KEYS[2], 'NX', is_told and ticket or ticket + 0.5, entry)
+    if joined == 0 then
+      -- It was in the queue already: the answer to an earlier request was lost.
+      ticket = math.floor(tonumber(redis.pcall('ZSCORE', KEYS[2], entry)) or ticket)
+      redis.pcall('ZADD', KEYS[2], is_told and ticket or ticket + 0.5, entry)
+    end
   end
-  local joined = redis.pcall('ZADD', KEYS[2], 'NX', ticket, entry)
-  -- One that was in the queue already, and does not know where: the answer to an earlier request was lost.
-  if joined == 0 and not given then ticket = redis.pcall('ZSCORE', KEYS[2], entry) end
+  if type(joined) == 'number' then redis.pcall('PEXPIRE', KEYS[2], '{QUEUE_TTL}') end
   local before = redis.pcall('ZRANK', KEYS[2], entry)
-  if type(joined) == 'number' and type(before) == 'number' and tonumber(ticket) then
-    redis.call('PEXPIRE', KEYS[2], '{QUEUE_TTL}')
+  if type(joined) == 'number' and type(before) == 'number' then
     local heard = redis.pcall('PUBSUB', 'NUMSUB', string.sub(KEYS[2], 1, -6) .. string.match(entry, '^%d+:(%x+)'))
-    return {value, redis.call('PTTL', KEYS[1]), tonumber(ticket), before, heard[2] == 0 and 0 or 1}
+    heard = heard.err and 2 or math.min(heard[2], 1)
+    return {value, redis.call('PTTL', KEYS[1]), tonumber(ticket), before, heard}
   end
-  -- A user that may not use it, or a key of another kind: no queue for us. Anything else is an error.
+  -- No queue for us: a user that may not use it, a server that has no such command, or a key of another kind. Anything
+  -- else is an error.
   redis.pcall('ZREM', KEYS[2], entry)
-  for _, reply in ipairs({joined, before, ticket}) do
+  for _, reply in ipairs({joined, before}) do
     local trouble = type(reply) == 'table' and reply.err
     local is_refusal = false
     -- As the versions of Redis and Valkey say it.
-    for _, words in ipairs({'NOPERM', 'ACL failure', 'The user executing the script', 'WRONGTYPE'}) do
+    for _, words in ipairs({'NOPERM', 'ACL failure', 'The user executing the script', 'nknown', 'WRONGTYPE'}) do
       is_refusal = is_refusal or (trouble and string.find(trouble, words, 1, true))
     end
     if trouble and not is_refusal then return redis.error_reply(trouble) end

@@ -132,7 +132,10 @@ impl Connection {
         loop {
             match self.send_now() {
                 Ok(true) => return Ok(()),
-                Ok(false) => self.stream.socket().wait(libc::POLLOUT, attempt)?,
+                Ok(false) => {
+                    self.stream.socket().wait(libc::POLLOUT, attempt)?;
+                    attempt.go_on()?;
+                }
                 Err(Trouble::Closed) if self.packed.len() == all => return Err(Trouble::Unsent),
                 Err(trouble) => return Err(trouble),
             }
@@ -160,27 +163,29 @@ impl Connection {
                 return Ok(value);
             }
             if self.parsed > 0 {
-                // A reply that never ends, and never pauses, is not to be waited for.
-                attempt.interrupt.pump();
-                if attempt.left().is_zero() {
-                    return Err(attempt.timed_out());
-                }
+                attempt.go_on()?;
             }
             self.received.unread = 0..self.stream.read(&mut *self.received.bytes, attempt)?;
         }
     }
 
-    /// The next value that has come; None: it has not, or not all of it.
-    pub fn value_now(&mut self) -> Result<Option<Value>, Trouble> {
-        loop {
+    /// The next value that has come; None: it has not, or not all of it. Values of more than `longest` bytes are none
+    /// that are expected.
+    pub fn value_now(&mut self, longest: usize) -> Result<Option<Value>, Trouble> {
+        // So much in one go: a peer that never stops talking is not listened to until it does.
+        for _ in 0..16 {
             if let Some(value) = self.next_value()? {
                 return Ok(Some(value));
+            }
+            if self.parsed > longest {
+                return Err(Trouble::TooLong);
             }
             match self.stream.read_now(&mut *self.received.bytes)? {
                 Some(count) => self.received.unread = 0..count,
                 None => return Ok(None),
             }
         }
+        Ok(None)
     }
 
     /// Of what was received; None: all of that is read.
@@ -203,7 +208,7 @@ impl Connection {
             }
             // The parser goes on where it was.
             Err(_) if has_read_all && self.parsed <= LONGEST_REPLY => Ok(None),
-            Err(_) if has_read_all => Err(Trouble::Other("the reply is too long".into())),
+            Err(_) if has_read_all => Err(Trouble::TooLong),
             Err(_) => Err(Trouble::Other("what came is not Redis' protocol; is it a port for TLS?".into())),
         }
     }

@@ -63,7 +63,8 @@ impl Store for Single {
         let ticket = place.and_then(|place| place.ticket).map(|ticket| ticket.to_string());
         let entry = entry.as_deref();
         let ticket = ticket.as_deref().map(str::as_bytes);
-        let arguments = [Some(token.as_bytes()), Some(ttl.as_bytes()), entry, ticket];
+        let is_told = place.map(|place| if place.is_told { &b"1"[..] } else { b"0" });
+        let arguments = [Some(token.as_bytes()), Some(ttl.as_bytes()), entry, is_told, ticket];
         match self.node.script(call, &self.scripts.ask, &[key.as_bytes(), key.queue()], &arguments) {
             Ok(Value::Int(1)) => Vote::Granted,
             Ok(value) => match busy(&value) {
@@ -107,8 +108,8 @@ impl Store for Single {
         }
     }
 
-    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault> {
-        Ok(Box::new(self.subscriber.subscribe(key, call)?))
+    fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
+        Ok(Box::new(self.subscriber.listener(key)?))
     }
 }
 
@@ -119,7 +120,8 @@ fn busy(reply: &Value) -> Option<Busy> {
         [value, left] => (occupant(value, left)?, None),
         [value, left, Value::Int(ticket), Value::Int(ahead), Value::Int(heard)] => {
             let (ticket, ahead) = (u64::try_from(*ticket).ok()?, u64::try_from(*ahead).ok()?);
-            (occupant(value, left)?, Some(Queued { ticket, ahead, heard: *heard != 0 }))
+            let heard = (*heard != 2).then_some(*heard == 1);
+            (occupant(value, left)?, Some(Queued { ticket, ahead, heard }))
         }
         _ => return None,
     };

@@ -48,6 +48,12 @@ impl<'a> Attempt<'a> {
         self.deadline.since(self.clock.now())
     }
 
+    /// In the middle of bytes that come or go without a pause, which nothing else would ever end.
+    pub fn go_on(&self) -> Result<(), Trouble> {
+        self.interrupt.pump();
+        if self.left().is_zero() { Err(self.timed_out()) } else { Ok(()) }
+    }
+
     /// The error of a step that did not end in time.
     pub fn timed_out(&self) -> Trouble {
         Trouble::TimedOut(self.limit)
@@ -66,6 +72,8 @@ pub enum Trouble {
     /// The server had closed the connection before it took a byte of the request.
     #[error("the server closed the connection")]
     Unsent,
+    #[error("the reply is too long")]
+    TooLong,
     #[error("{0}")]
     Other(String),
     #[error("interrupted before anything was sent")]
@@ -123,7 +131,7 @@ impl Socket {
         }
     }
 
-    /// How much of it could be sent.
+    /// How much of it could be sent. Trouble that comes after a part of it is told by the next call.
     pub fn write_now(&self, bytes: &[u8]) -> Result<usize, Trouble> {
         let mut sent = 0;
         while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
@@ -131,8 +139,13 @@ impl Socket {
             let count = unsafe { libc::send(self.fd()?, rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL) };
             if count >= 0 {
                 sent += count.unsigned_abs();
-            } else if !passing(io::Error::last_os_error())? {
-                break;
+                continue;
+            }
+            match passing(io::Error::last_os_error()) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) if sent > 0 => break,
+                Err(trouble) => return Err(trouble),
             }
         }
         Ok(sent)

@@ -31,8 +31,12 @@ use crate::{
 pub struct Subscriber {
     endpoint: Arc<Endpoint>,
     state: RefCell<State>,
-    /// The server does not want subscriptions, it said; until then it is not asked again.
-    refused_until: Cell<Option<Moment>>,
+    /// The channels are in vain: until then no connection is made for them.
+    quiet_until: Cell<Moment>,
+    /// How often in a row they were, with no message in between.
+    failures: Cell<u32>,
+    /// Queues whose channels were refused, and until when they are not asked for again.
+    refused: RefCell<HashMap<Box<[u8]>, Moment>>,
 }
 
 #[derive(Default)]
@@ -69,24 +73,26 @@ enum Expected {
 
 impl Subscriber {
     /// A refusal may be mended while a process lives.
-    const REFUSAL: Duration = Duration::from_secs(60);
+    const LONGEST_QUIET: Duration = Duration::from_secs(60);
+    const MOST_REMEMBERED: usize = 64;
 
     pub fn new(endpoint: Arc<Endpoint>) -> Rc<Self> {
-        Rc::new(Self { endpoint, state: RefCell::default(), refused_until: Cell::new(None) })
+        Rc::new(Self {
+            endpoint,
+            state: RefCell::default(),
+            quiet_until: Cell::new(Moment::from_nanos(0)),
+            failures: Cell::new(0),
+            refused: RefCell::default(),
+        })
     }
 
-    pub fn subscribe(self: &Rc<Self>, key: &Key, call: &Call) -> Result<Listener, Fault> {
-        let now = call.clock.now();
-        if self.refused_until.get().is_some_and(|until| now < until) {
-            return Err(self.endpoint.fault(Cause::Answered("it has refused subscriptions".into())));
-        }
+    pub fn listener(self: &Rc<Self>, key: &Key) -> Result<Listener, Fault> {
         let ear = identity::draw_name().map_err(|error| self.endpoint.fault(Cause::Unreachable(error)))?;
         let channel: Rc<[u8]> = key.channel(&ear).into();
         self.state.borrow_mut().channels.insert(channel.clone(), Channel::default());
         let (wait, generation) = (Cell::new(0), Cell::new(None));
-        let listener = Listener { subscriber: self.clone(), ear, channel, wait, generation };
-        listener.renew(call)?;
-        Ok(listener)
+        let queue = key.queue().into();
+        Ok(Listener { subscriber: self.clone(), ear, queue, channel, wait, generation })
     }
 
     fn connect(&self, call: &Call) -> Result<(), Fault> {
@@ -119,31 +125,50 @@ impl Subscriber {
             if interrupt.stopped() {
                 return None;
             }
-            match poll::slice(awaited, until, clock, interrupt) {
-                Waited::TimedOut => return None,
-                // It may have been of no use to us, again and again.
-                Waited::Ready if clock.now() >= until => return None,
-                Waited::Ready => interrupt.pump(),
-                Waited::Pending => {}
+            if clock.now() >= until {
+                return None;
+            }
+            // What comes while the process is stopped is looked at before it is said that nothing came.
+            if poll::slice(awaited, until, clock, interrupt) == Waited::Ready {
+                interrupt.pump();
             }
         }
     }
 
-    fn refused(&self, error: String, now: Moment) -> Fault {
-        // It is of no use, and what it may answer yet would be taken for the answer to something else.
+    /// The connection is dead, or what is said on it is not what our requests do. Once may be an accident.
+    fn was_in_vain(&self, now: Moment) {
+        // What it may answer yet would be taken for the answer to something else.
         self.state.borrow_mut().disconnect();
-        self.refused_until.set(Some(now.plus(Self::REFUSAL)));
-        self.endpoint.fault(Cause::Answered(error))
+        let before = self.failures.replace(self.failures.get().saturating_add(1));
+        if before > 0 {
+            let quiet = Duration::from_secs(1).saturating_mul(1 << before.min(6)).min(Self::LONGEST_QUIET);
+            self.quiet_until.set(now.plus(quiet));
+        }
+    }
+
+    fn refuses(&self, queue: &[u8], now: Moment) -> bool {
+        self.refused.borrow().get(queue).is_some_and(|until| now < *until)
+    }
+
+    fn was_refused(&self, queue: &[u8], now: Moment) {
+        let mut refused = self.refused.borrow_mut();
+        refused.retain(|_, until| now < *until);
+        if refused.len() >= Self::MOST_REMEMBERED {
+            refused.clear();
+        }
+        refused.insert(queue.into(), now.plus(Self::LONGEST_QUIET));
     }
 }
 
 impl State {
     /// Sends what is to be sent and reads what has come. Trouble ends the connection, and those who wait see it.
     fn exchange(&mut self) {
+        // No message has more than a channel and a number.
+        let longest = self.channels.keys().map(|channel| channel.len()).max().unwrap_or(0) + 4 * 1024;
         // So much in one go: also a server that never stops talking is looked at in slices.
         for _ in 0..100 {
             let Some(connection) = &mut self.connection else { return };
-            let value = connection.send_now().and_then(|_| connection.value_now());
+            let value = connection.send_now().and_then(|_| connection.value_now(longest));
             let taken = match value {
                 Ok(Some(value)) => self.take(value),
                 Ok(None) => return,
@@ -222,7 +247,7 @@ impl State {
 
     fn ask_for(&mut self, name: &Rc<[u8]>) {
         if let (Some(connection), Some(channel)) = (&mut self.connection, self.channels.get_mut(name))
-            && channel.heard == Hearing::No
+            && matches!(channel.heard, Hearing::No | Hearing::Refused(_))
         {
             connection.add(|command| {
                 command.arg("SUBSCRIBE").arg(&**name);
@@ -257,6 +282,7 @@ impl State {
 pub struct Listener {
     subscriber: Rc<Subscriber>,
     ear: String,
+    queue: Box<[u8]>,
     channel: Rc<[u8]>,
     wait: Cell<u64>,
     /// On which connection it was heard when its wait last asked for the key.
@@ -266,6 +292,24 @@ pub struct Listener {
 impl Listener {
     fn is_heard(&self, state: &State) -> bool {
         self.generation.get() == Some(state.generation) && state.hears(&self.channel)
+    }
+
+    /// The answer to SUBSCRIBE: on which connection it is heard, or why not. None: there is none.
+    fn ask_for_it(&self, call: &Call) -> Result<Option<Result<u64, Cause>>, Fault> {
+        let subscriber = &self.subscriber;
+        if subscriber.state.borrow().connection.is_none() {
+            subscriber.connect(call)?;
+        }
+        subscriber.state.borrow_mut().ask_for(&self.channel);
+        let until = call.clock.now().plus(call.limits.command).min(call.until);
+        Ok(subscriber.wait(until, call.clock, call.interrupt, |state| {
+            match state.channels.get(&self.channel).map(|channel| &channel.heard) {
+                Some(Hearing::AskedFor) => None,
+                Some(Hearing::Yes) => Some(Ok(state.generation)),
+                Some(Hearing::Refused(error)) => Some(Err(Cause::Answered(error.clone()))),
+                Some(Hearing::No) | None => Some(Err(Cause::NoAnswer(Trouble::Closed.to_string()))),
+            }
+        }))
     }
 }
 
@@ -285,42 +329,39 @@ impl Subscription for Listener {
         self.is_heard(&state)
     }
 
-    fn renew(&self, call: &Call) -> Result<(), Fault> {
+    fn listen(&self, call: &Call) -> Result<(), Fault> {
         let subscriber = &self.subscriber;
-        let mut state = subscriber.state.borrow_mut();
-        state.exchange();
-        if self.is_heard(&state) {
-            // It seems so, but whoever calls was told otherwise: the connection is dead, and does not know it.
-            state.disconnect();
+        let fault = |cause| Err(subscriber.endpoint.fault(cause));
+        let process = call.interrupt.process();
+        if self.is_alive() {
+            // It seems so, but whoever calls was told otherwise.
+            subscriber.was_in_vain(call.clock.now());
         }
-        let is_connected = state.connection.is_some();
-        drop(state);
-        if !is_connected {
-            subscriber.connect(call)?;
-        }
-        subscriber.state.borrow_mut().ask_for(&self.channel);
         let now = call.clock.now();
-        let until = now.plus(call.limits.command).min(call.until);
-        let heard = subscriber.wait(until, call.clock, call.interrupt, |state| {
-            match state.channels.get(&self.channel).map(|channel| &channel.heard) {
-                Some(Hearing::AskedFor) => None,
-                Some(Hearing::Yes) => Some(Ok(state.generation)),
-                Some(Hearing::Refused(error)) => Some(Err(Some(error.clone()))),
-                Some(Hearing::No) | None => Some(Err(None)),
-            }
-        });
+        if subscriber.refuses(&self.queue, now) {
+            return fault(Cause::Answered("it has refused this subscription".into()));
+        }
+        if now < subscriber.quiet_until.get() {
+            return fault(Cause::Unreachable("subscriptions to it were in vain".into()));
+        }
+        let heard = self.ask_for_it(call)?;
+        if call.interrupt.process() != process {
+            return fault(Cause::Forked);
+        }
         match heard {
             Some(Ok(generation)) => {
                 self.generation.set(Some(generation));
                 Ok(())
             }
-            Some(Err(Some(error))) => Err(subscriber.refused(error, now)),
-            Some(Err(None)) => Err(subscriber.endpoint.fault(Cause::NoAnswer(Trouble::Closed.to_string()))),
+            Some(Err(cause @ Cause::Answered(_))) => {
+                subscriber.was_refused(&self.queue, call.clock.now());
+                fault(cause)
+            }
+            Some(Err(cause)) => fault(cause),
+            None if call.interrupt.stopped() => fault(Cause::Unreachable(Trouble::Stopped.to_string())),
             None => {
-                if call.interrupt.stopped() {
-                    return Err(subscriber.endpoint.fault(Cause::Unreachable(Trouble::Stopped.to_string())));
-                }
-                Err(subscriber.refused("it has not answered to SUBSCRIBE".into(), now))
+                subscriber.was_in_vain(call.clock.now());
+                fault(Cause::NoAnswer(Trouble::TimedOut(call.limits.command).to_string()))
             }
         }
     }
@@ -329,6 +370,7 @@ impl Subscription for Listener {
         let woken = self.subscriber.wait(until, clock, interrupt, |state| {
             let channel = state.channels.get_mut(&self.channel);
             if channel.and_then(|channel| channel.told.take()) == Some(self.wait.get()) {
+                self.subscriber.failures.set(0);
                 return Some(Woken::Told);
             }
             (!self.is_heard(state)).then_some(Woken::Deaf)

@@ -20,6 +20,8 @@ use super::{
 struct Waiter {
     token: Token,
     place: Place,
+    /// In memory and in Redis.
+    tickets: [Option<u64>; 2],
     subscription: Option<Box<dyn Subscription>>,
 }
 
@@ -72,8 +74,8 @@ impl<'a> Scene<'a> {
         let mut random = Random::new(seed);
         let waiters = (0..5)
             .map(|number| {
-                let place = Place { ear: String::new(), wait: 0, ttl: long(&mut random), ticket: None };
-                Waiter { token: token(100 + number), place, subscription: None }
+                let place = Place { ear: String::new(), wait: 0, is_told: true, ttl: long(&mut random), ticket: None };
+                Waiter { token: token(100 + number), place, tickets: [None; 2], subscription: None }
             })
             .collect();
         let key = key(&format!("queue-{seed}"));
@@ -89,9 +91,10 @@ impl<'a> Scene<'a> {
             self.ears.stop(&self.key.channel(&waiter.place.ear));
             return;
         }
-        let subscription = Memory.subscribe(&self.key, &self.pair.host.call()).unwrap();
+        let subscription = Memory.subscription(&self.key).unwrap();
+        subscription.listen(&self.pair.host.call()).unwrap();
         waiter.place.ear = subscription.ear().into();
-        waiter.place.ticket = None;
+        waiter.tickets = [None; 2];
         waiter.place.wait = subscription.begin();
         waiter.subscription = Some(subscription);
         self.ears.listen(&self.key.channel(&waiter.place.ear));
@@ -101,18 +104,25 @@ impl<'a> Scene<'a> {
         let index = self.random.below(5) as usize;
         let (token, place) = (self.waiters[index].token.clone(), self.waiters[index].place.clone());
         let key = self.key.clone();
-        let request = match self.random.below(16) {
+        let ask = |ticket| Request::Ask(key.clone(), token.clone(), place.ttl, Some(Place { ticket, ..place.clone() }));
+        let requests = match self.random.below(16) {
             0 => return self.toggle(index),
             1 => return self.let_it_expire(),
             2 => return self.server.query(&["SCRIPT", "FLUSH"]),
             // A look that gives no heed to the queue.
-            3 => Request::Try(key, token, place.ttl),
-            4 => Request::Ask(key, token, place.ttl, None),
-            5 => Request::Leave(key, token, Some(place)),
-            6..=8 => Request::Leave(key, token, None),
-            _ => Request::Ask(key, token, place.ttl, Some(place)),
+            3 => [0; 2].map(|_| Request::Try(key.clone(), token.clone(), place.ttl)),
+            4 => [0; 2].map(|_| Request::Ask(key.clone(), token.clone(), place.ttl, None)),
+            5 => [0; 2].map(|_| Request::Leave(key.clone(), token.clone(), Some(place.clone()))),
+            6..=8 => [0; 2].map(|_| Request::Leave(key.clone(), token.clone(), None)),
+            9 => {
+                // From now on it looks for itself, or does not.
+                let is_told = &mut self.waiters[index].place.is_told;
+                *is_told = !*is_told;
+                return;
+            }
+            _ => self.waiters[index].tickets.map(ask),
         };
-        self.ask(index, request);
+        self.ask(index, requests);
         self.compare_what_was_told();
     }
 
@@ -122,17 +132,23 @@ impl<'a> Scene<'a> {
         thread::sleep(ms(5));
     }
 
-    fn ask(&mut self, index: usize, request: Request) {
-        let answer = request.send(&Memory, &self.pair.host.call());
-        let other = request.send(&self.pair.redis, &self.pair.host.call());
-        self.pair.trace.push(request);
-        let request = self.pair.trace.last().unwrap();
-        assert!(is_same(request, &answer, &other), "{:#?}\n{answer:?}\n{other:?}", self.pair.trace);
-        if let Answer::Vote(Vote::Refused(Some(busy))) = answer {
-            // Most remember their place.
-            let ticket = busy.queued.map(|queued| queued.ticket).filter(|_| self.random.below(4) > 0);
-            let place = &mut self.waiters[index].place;
-            place.ticket = place.ticket.or(ticket);
+    fn ask(&mut self, index: usize, [of_memory, of_redis]: [Request; 2]) {
+        let mut answers =
+            [of_memory.send(&Memory, &self.pair.host.call()), of_redis.send(&self.pair.redis, &self.pair.host.call())];
+        self.pair.trace.push(of_redis);
+        // Tickets are of each store's own time; what they are for, the order, is the same.
+        let tickets = answers.each_mut().map(|answer| match answer {
+            Answer::Vote(Vote::Refused(Some(busy))) => {
+                busy.queued.as_mut().map(|queued| std::mem::take(&mut queued.ticket))
+            }
+            _ => None,
+        });
+        let [answer, other] = answers;
+        assert!(is_same(&of_memory, &answer, &other), "{:#?}\n{answer:?}\n{other:?}", self.pair.trace);
+        // Most remember their place.
+        if self.random.below(4) > 0 {
+            let waiter = &mut self.waiters[index];
+            waiter.tickets = [0, 1].map(|store| waiter.tickets[store].or(tickets[store]));
         }
     }
 
@@ -145,7 +161,7 @@ impl<'a> Scene<'a> {
             if subscription.sleep(past, host.call().clock, &host) == Woken::Told {
                 in_memory.push((self.key.channel(&waiter.place.ear), waiter.place.wait.to_string().into_bytes()));
                 waiter.place.wait = subscription.begin();
-                waiter.place.ticket = None;
+                waiter.tickets = [None; 2];
                 self.told += 1;
             }
         }
@@ -170,11 +186,14 @@ fn the_dead_of_a_disaster_are_dropped_a_thousand_at_a_time() {
     let server = RedisServer::start();
     let (store, host, key) = (server.store(), Host::default(), key("disaster"));
     let ears = &mut Ears(redis::Client::open(server.address()).unwrap().get_connection().unwrap());
-    let place = |number: u64| Place { ear: format!("{number:016x}"), wait: 1, ttl: ttl(5_000), ticket: None };
+    let place = |number: u64| {
+        let ear = format!("{number:016x}");
+        Place { ear, wait: 1, is_told: true, ttl: ttl(5_000), ticket: None }
+    };
     assert!(matches!(store.try_acquire(&key, &token(1), ttl(5_000), &host.call()), Vote::Granted));
     for number in 1_000..3_500 {
         let vote = store.ask(&key, &token(number), ttl(5_000), Some(&place(number)), &host.call());
-        assert!(matches!(vote, Vote::Refused(Some(busy)) if !busy.queued.unwrap().heard));
+        assert!(matches!(vote, Vote::Refused(Some(busy)) if busy.queued.unwrap().heard == Some(false)));
     }
     ears.listen(&key.channel(&place(3_400).ear));
     for left in [1_500, 500] {

@@ -6,8 +6,9 @@ use redis_lock::{
     lock::{
         acquire::{Acquire, Acquired},
         error::Error,
+        keys::Key,
         ports::{Busy, Cause, Clock, Store, Subscription, Vote, Woken},
-        queue::{CLAIM, Place},
+        queue::{OFFER, Place},
         time::Moment,
     },
     memory::Memory,
@@ -61,13 +62,17 @@ struct Other {
 
 impl Other {
     fn joins(scene: &Scene, number: u64) -> Self {
-        let subscription = Memory.subscribe(&scene.key, &scene.world.call(Moment::NEVER)).unwrap();
-        let ear = subscription.ear().into();
-        let place = Place { ear, wait: subscription.begin(), ttl: ttl(30_000), ticket: None };
-        let other = Self { number, place, subscription };
+        let other = Self::hears(&scene.world, &scene.key, number);
         let answer = scene.world.other(&other.ask(scene));
         assert!(matches!(answer, Answer::Vote(Vote::Refused(_))), "{answer:?}");
         other
+    }
+
+    fn hears(world: &World, key: &Key, number: u64) -> Self {
+        let subscription = Memory.subscription(key).unwrap();
+        subscription.listen(&world.call(Moment::NEVER)).unwrap();
+        let (ear, wait) = (subscription.ear().into(), subscription.begin());
+        Self { number, place: Place { ear, wait, is_told: true, ttl: ttl(30_000), ticket: None }, subscription }
     }
 
     fn ask(&self, scene: &Scene) -> Request {
@@ -87,7 +92,7 @@ fn a_waiter_has_the_key_when_it_is_released_and_not_later() {
     let (what, lease) = (waiting(&scene, ms(60_000)), scene.lease(1));
     assert!(matches!(scene.acquire(&lease, &what), Ok(Acquired::Held)));
     assert_eq!(sent(&scene, &what), [(0, "try"), (0, "ask"), (450, "ask")]);
-    assert_eq!(scene.world.renewals.get(), 1);
+    assert_eq!(scene.world.listened.get(), 1);
     // An offer is short; the lease is not.
     assert_eq!(lease.valid_until(), scene.world.now().plus(ttl(30_000).validity()));
 }
@@ -103,7 +108,7 @@ fn an_offer_alone_is_nothing_to_believe_in() {
     let acquired = scene.acquire(&lease, &waiting(&scene, ms(60_000)));
     assert!(matches!(cause(acquired), Cause::NoAnswer(_)));
     assert!(!lease.is_valid(scene.world.now()));
-    scene.world.pass(CLAIM);
+    scene.world.pass(OFFER);
     assert!(scene.is_free(), "it costs the others the time of an offer");
 }
 
@@ -143,7 +148,7 @@ fn who_waited_once_goes_straight_into_the_queue() {
     let what = waiting(&scene, ms(60_000));
     assert!(matches!(scene.engine().acquire(&scene.lease(3), &what, &mut kept), Ok(Acquired::Held)));
     assert_eq!(sent(&scene, &what), [(0, "ask"), (100, "ask")]);
-    assert_eq!((scene.world.renewals.get(), kept.is_some()), (1, true));
+    assert_eq!((scene.world.listened.get(), kept.is_some()), (1, true));
 
     // What hears no more is not kept, and what does not wait has no use for it.
     scene.world.other(&Request::Leave(scene.key.clone(), token(3), None));
@@ -171,7 +176,7 @@ fn what_was_told_to_an_earlier_wait_is_heard_by_no_later_one() {
     let what = waiting(&scene, ms(500));
     let acquired = scene.engine().acquire(&scene.lease(3), &what, &mut kept);
     assert!(matches!(acquired, Ok(Acquired::Busy { .. })), "{acquired:?}");
-    assert_eq!(sent(&scene, &what), [(0, "ask"), (500, "ask"), (500, "leave")]);
+    assert_eq!(sent(&scene, &what), [(0, "try"), (0, "ask"), (500, "ask"), (500, "leave")]);
 }
 
 #[test]
@@ -207,11 +212,9 @@ fn an_offer_to_one_that_leaves_is_passed_on() {
         let after = after.clone();
         let key = scene.key.clone();
         move |world| {
-            let subscription = Memory.subscribe(&key, &world.call(Moment::NEVER)).unwrap();
-            let ear = subscription.ear().into();
-            let place = Place { ear, wait: subscription.begin(), ttl: ttl(30_000), ticket: None };
-            world.other(&Request::Ask(key, token(11), ttl(30_000), Some(place.clone())));
-            after.set(Some(Other { number: 11, place, subscription }));
+            let other = Other::hears(world, &key, 11);
+            world.other(&Request::Ask(key, token(11), ttl(30_000), Some(other.place.clone())));
+            after.set(Some(other));
             world.other(&release);
         }
     })]);
@@ -283,10 +286,10 @@ fn who_becomes_deaf_listens_anew_and_keeps_its_ticket() {
     scene.world.after(ms(5_000), |world| world.deaf.set(true));
     let what = waiting(&scene, ms(5_500));
     assert!(matches!(scene.acquire(&scene.lease(1), &what), Ok(Acquired::Busy { .. })));
-    assert_eq!(scene.world.renewals.get(), 3);
+    assert_eq!(scene.world.listened.get(), 3);
     let tickets = tickets(&scene);
     assert_eq!(tickets[0], None);
-    assert!(tickets[1..].iter().all(|ticket| *ticket == Some(2)), "{tickets:?}");
+    assert!(tickets[1].is_some() && tickets[1..].iter().all(|ticket| *ticket == tickets[1]), "{tickets:?}");
     let sent = sent(&scene, &what);
     assert!(
         sent.contains(&(300, "ask")) && sent.contains(&(5_000, "ask")),
@@ -295,27 +298,47 @@ fn who_becomes_deaf_listens_anew_and_keeps_its_ticket() {
 }
 
 #[test]
-fn who_becomes_deaf_again_at_once_looks_for_itself() {
+fn who_becomes_deaf_again_at_once_looks_for_itself_and_tries_again_ever_more_seldom() {
     let scene = busy();
-    for moment in [300, 400] {
-        scene.world.after(ms(moment), |world| world.deaf.set(true));
+    // It is lost again whenever it is there.
+    for moment in 1..200 {
+        scene.world.after(ms(moment * 300), |world| world.deaf.set(true));
     }
-    let what = waiting(&scene, ms(2_000));
+    let what = waiting(&scene, ms(60_000));
     assert!(matches!(scene.acquire(&scene.lease(1), &what), Ok(Acquired::Busy { .. })));
-    assert_eq!(scene.world.renewals.get(), 2, "once for one loss, and not again for the next");
+    // At once, and then after 1, 2, 4, 8, 16 and 32 seconds.
+    assert!((6..=8).contains(&scene.world.listened.get()), "{}", scene.world.listened.get());
     let sent = sent(&scene, &what);
-    assert!(sent.len() > 10 && *sent.last().unwrap() == (2_000, "leave"), "{sent:?}");
+    assert!(sent.len() > 200 && *sent.last().unwrap() == (60_000, "leave"), "{} requests", sent.len());
     scene.world.other(&release(&scene));
     assert!(scene.is_free(), "nobody is left in the queue");
+}
+
+#[test]
+fn who_looks_for_itself_is_passed_over_by_nobody() {
+    let scene = busy();
+    scene.world.refuses_subscriptions.set(true);
+    let (what, lease) = (waiting(&scene, ms(60_000)), scene.lease(1));
+    scene.world.after(ms(2_000), {
+        let release = release(&scene);
+        let key = scene.key.clone();
+        move |world| {
+            let behind = Other::hears(world, &key, 10);
+            world.other(&Request::Ask(key, token(10), ttl(30_000), Some(behind.place.clone())));
+            world.other(&release);
+            assert!(!behind.is_told(world));
+        }
+    });
+    assert!(matches!(scene.acquire(&lease, &what), Ok(Acquired::Held)));
+    assert!(scene.world.now().since(what.start) <= ms(2_000) + ms(500));
+    assert_eq!(scene.world.listened.get(), 1, "one refusal is enough");
 }
 
 #[test]
 fn who_looks_for_itself_lets_those_before_it_pass() {
     let scene = busy();
     let before = Other::joins(&scene, 10);
-    for moment in [300, 400] {
-        scene.world.after(ms(moment), |world| world.deaf.set(true));
-    }
+    scene.world.refuses_subscriptions.set(true);
     // The holder's ttl ends, and nobody offers the key to anybody.
     scene.world.after(ms(500), {
         let refresh = Request::Refresh(scene.key.clone(), token(HOLDER), ttl(100));
@@ -324,6 +347,15 @@ fn who_looks_for_itself_lets_those_before_it_pass() {
     let acquired = scene.acquire(&scene.lease(1), &waiting(&scene, ms(1_200)));
     assert!(matches!(acquired, Ok(Acquired::Busy { .. })), "{acquired:?}");
     assert!(before.is_told(&scene.world));
+}
+
+#[test]
+fn what_never_told_is_not_kept() {
+    let scene = busy();
+    scene.world.other(&Request::Refresh(scene.key.clone(), token(HOLDER), ttl(300)));
+    let mut kept = None;
+    let acquired = scene.engine().acquire(&scene.lease(1), &waiting(&scene, ms(60_000)), &mut kept);
+    assert!(matches!(acquired, Ok(Acquired::Held)) && kept.is_none());
 }
 
 #[test]
@@ -388,5 +420,5 @@ fn a_wait_whose_asks_may_run_late_keeps_nothing_that_hears() {
 fn one_try_neither_listens_nor_queues() {
     let scene = busy();
     assert!(matches!(scene.acquire(&scene.lease(1), &one_try(&scene)), Ok(Acquired::Busy { .. })));
-    assert_eq!((scene.sent().as_str(), scene.world.renewals.get()), ("try", 0));
+    assert_eq!((scene.sent().as_str(), scene.world.listened.get()), ("try", 0));
 }

@@ -96,7 +96,7 @@ pub struct Interposed<T>(pub T);
 pub trait Interpose {
     fn request(&self, request: Request, call: &Call) -> Answer;
 
-    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault>;
+    fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault>;
 }
 
 impl<T: Interpose> Interposed<T> {
@@ -142,7 +142,7 @@ impl<T: Interpose> Store for Interposed<T> {
         }
     }
 
-    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault> {
-        self.0.subscribe(key, call)
+    fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
+        self.0.subscription(key)
     }
 }

@@ -63,7 +63,7 @@ pub struct World {
     /// A waiter that listens hears nothing until it renews its subscription.
     pub deaf: Cell<bool>,
     /// How often one was asked for.
-    pub renewals: Cell<u32>,
+    pub listened: Cell<u32>,
     _turn: Rc<MutexGuard<'static, ()>>,
 }
 
@@ -80,7 +80,7 @@ impl World {
             oversleep: Cell::new(Duration::ZERO),
             refuses_subscriptions: Cell::new(false),
             deaf: Cell::new(false),
-            renewals: Cell::new(0),
+            listened: Cell::new(0),
             _turn: turn(),
         }
     }
@@ -238,13 +238,13 @@ impl Subscription for Ear {
         self.inner.is_alive() && !self.world.deaf.get()
     }
 
-    fn renew(&self, call: &Call) -> Result<(), Fault> {
-        self.world.renewals.set(self.world.renewals.get() + 1);
+    fn listen(&self, call: &Call) -> Result<(), Fault> {
+        self.world.listened.set(self.world.listened.get() + 1);
         if self.world.refuses_subscriptions.get() {
             return Err(Fault { server: "redis://interposed:6379".into(), cause: Cause::Answered("scripted".into()) });
         }
         self.world.deaf.set(false);
-        self.inner.renew(call)
+        self.inner.listen(call)
     }
 
     fn sleep(&self, until: Moment, _: &dyn Clock, _: &dyn Interrupt) -> Woken {
@@ -265,10 +265,8 @@ impl Subscription for Ear {
 }
 
 impl Interpose for Line {
-    fn subscribe(&self, key: &Key, call: &Call) -> Result<Box<dyn Subscription>, Fault> {
-        let ear = Ear { inner: Memory.subscribe(key, call)?, world: self.world.clone() };
-        ear.renew(call)?;
-        Ok(Box::new(ear))
+    fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
+        Ok(Box::new(Ear { inner: Memory.subscription(key)?, world: self.world.clone() }))
     }
 
     fn request(&self, request: Request, call: &Call) -> Answer {
