@@ -72,11 +72,12 @@ final class WaitMessageTest extends WaitTestCase
         self::assertSame('held', $hidden->answer());
     }
 
-    public function testAWaitThatPolledWasInNoQueue(): void
+    public function testAWaitThatPollsStandsInLineToo(): void
     {
         $server = $this->server(['rename-command' => 'SUBSCRIBE ""']);
         $this->holder($server->unix());
         $waiter = $this->contender($server->unix());
-        self::assertTimesOutWith(self::WITHIN . 'process \d+ on \S+, which asked for it [0-3] s ago, holds it' . self::FOR_ANOTHER, $waiter);
+        self::assertTimesOutWith(self::WITHIN . 'process \d+ on \S+, which asked for it [0-3] s ago, holds it' . self::FOR_ANOTHER
+            . '; nobody waited before us', $waiter);
     }
 }
