@@ -4,6 +4,7 @@
 mod support;
 
 use std::{
+    cell::Cell,
     io,
     rc::Rc,
     sync::mpsc,
@@ -309,6 +310,77 @@ fn a_server_that_says_nothing_to_a_subscription_is_waited_for_once() {
     assert!(start.elapsed() < ms(2_500), "{:?}", start.elapsed());
     drop(done);
     server.finish();
+}
+
+#[test]
+fn an_answer_that_came_while_the_process_was_stopped_is_an_answer() {
+    let server = Scripted::serve(|listener| confirm_and_stay(listener.accept()));
+    let store = store(&server.address());
+    let subscription = store.subscription(&key("key")).unwrap();
+    // It is stopped for longer than an answer may take.
+    let host = Host::that_once(|| thread::sleep(ms(300)));
+    let limits = Limits { command: ms(100), ..LIMITS };
+    subscription.listen(&host.call_within(limits)).unwrap();
+    drop((subscription, store));
+    server.finish();
+}
+
+#[test]
+fn a_child_that_is_forked_while_it_subscribes_does_so_on_its_own_account() {
+    let server = Rc::new(RedisServer::start());
+    let store = server.store();
+    // Nothing is answered for a while, so that there is something to fork in.
+    server.query::<()>(&["CLIENT", "PAUSE", "300"]);
+    let subscription = store.subscription(&key("key")).unwrap();
+    let child = Rc::new(Cell::new(-1));
+    let host = Host::that_once({
+        let child = child.clone();
+        // SAFETY: the child goes on below, and ends there.
+        move || child.set(unsafe { libc::fork() })
+    });
+    let outcome = subscription.listen(&host.call());
+    if child.get() == 0 {
+        let was_the_parents = matches!(&outcome, Err(fault) if fault.cause == Cause::Forked);
+        let hears = store.subscription(&key("key")).is_ok_and(|own| own.listen(&Host::default().call()).is_ok());
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!(was_the_parents && hears))) }
+    }
+    let mut status = 0;
+    // SAFETY: `status` is valid for writing.
+    unsafe { libc::waitpid(child.get(), &mut status, 0) };
+    assert_eq!((outcome, status), (Ok(()), 0));
+}
+
+#[test]
+fn a_connection_that_nobody_answers_on_is_replaced() {
+    let server = Scripted::serve(|listener| {
+        let mut peer = listener.accept();
+        confirm(&mut peer);
+        // From here on it is as if what is sent did not arrive.
+        confirm_and_stay(listener.accept());
+    });
+    let store = store(&server.address());
+    let _first = subscribe(&store, "first");
+    let second = store.subscription(&key("second")).unwrap();
+    let limits = Limits { command: ms(100), ..LIMITS };
+    assert!(second.listen(&Host::default().call_within(limits)).is_err());
+    second.listen(&Host::default().call()).unwrap();
+    drop((second, _first, store));
+    server.finish();
+}
+
+#[test]
+fn a_refusal_of_one_channel_is_none_of_another() {
+    let server = RedisServer::start();
+    server.query::<()>(&["ACL", "SETUSER", "some", "on", ">password", "~*", "&a*", "+@all"]);
+    let store = store(&format!("{}?user=some&password=password", server.address()));
+    let listen = |subscription: &dyn Subscription| subscription.listen(&Host::default().call());
+    let (allowed, refused) = (store.subscription(&key("a")).unwrap(), store.subscription(&key("b")).unwrap());
+    listen(&*allowed).unwrap();
+    assert!(matches!(listen(&*refused).unwrap_err().cause, Cause::Answered(_)));
+    assert!(allowed.is_alive() && !refused.is_alive());
+    listen(&*store.subscription(&key("a2")).unwrap()).unwrap();
+    assert_eq!(connections(&server), 1);
 }
 
 #[test]
