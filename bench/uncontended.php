@@ -11,7 +11,7 @@
 
 require __DIR__ . '/shared.php';
 
-const LOCKS = 250; // a round
+const LOCKS = 100; // a round
 const GENERATIONS = 10;
 
 [$socket, $seconds] = [$argv[1], (float) ($argv[2] ?? 12)];
