@@ -102,8 +102,8 @@ impl Entry {
     }
 
     /// Gives the key to the next one in the queue that hears, if there is one.
-    fn offer(&mut self, ears: &mut HashMap<String, Option<u64>>, before: Option<(&Place, &Token)>, now: Moment) {
-        if let Some(next) = self.queue.next(before, |place| ears.contains_key(&place.ear)) {
+    fn offer(&mut self, ears: &mut HashMap<String, Option<u64>>, giver: &Token, before: Option<&Place>, now: Moment) {
+        if let Some(next) = self.queue.next(giver, before, |place| ears.contains_key(&place.ear)) {
             self.take(&next.token, next.offer(), now);
             if next.place.is_told {
                 ears.insert(next.place.ear, Some(next.place.wait));
@@ -142,7 +142,7 @@ impl Store for Memory {
         let now = call.clock.now();
         keys().with(key, now, |entry, ears| {
             if let (None, Some(place)) = (&entry.lease, place) {
-                entry.offer(ears, Some((place, token)), now);
+                entry.offer(ears, token, Some(place), now);
             }
             if entry.lease.as_ref().is_none_or(|lease| lease.token == *token) {
                 if let Some(place) = place {
@@ -168,7 +168,7 @@ impl Store for Memory {
             }
             match entry.lease.take_if(|lease| lease.token == *token) {
                 Some(_) => {
-                    entry.offer(ears, None, now);
+                    entry.offer(ears, token, None, now);
                     Freed::Freed
                 }
                 None => Freed::NotOurs,

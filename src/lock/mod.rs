@@ -6,6 +6,7 @@ pub mod engine;
 pub mod error;
 pub mod keys;
 pub mod lease;
+mod line;
 pub mod options;
 pub mod ports;
 pub mod queue;

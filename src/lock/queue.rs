@@ -103,10 +103,11 @@ impl Queue {
         self.waiters.retain(|(_, other), _| *other != entry);
     }
 
-    /// Takes the first one out that lives, as far as can be known; the dead before it are dropped. `before`: only one that is
+    /// Takes the first one out that lives, as far as can be known; the dead before it are dropped. `giver`: the token that
+    /// gives the key away, of which a place can only be what a late request has left behind. `before`: only one that is
     /// before this waiter, which may or may not be in the queue.
-    pub fn next(&mut self, before: Option<(&Place, &Token)>, hears: impl Fn(&Place) -> bool) -> Option<Waiter> {
-        let own = before.map(|(place, token)| (place.ticket, place.entry(token)));
+    pub fn next(&mut self, giver: &Token, before: Option<&Place>, hears: impl Fn(&Place) -> bool) -> Option<Waiter> {
+        let own = before.map(|place| (place.ticket, place.entry(giver)));
         for _ in 0..DROPPED_AT_ONCE {
             let first = self.waiters.first_entry()?;
             let (ticket, entry) = first.key();
@@ -114,7 +115,7 @@ impl Queue {
                 return None;
             }
             let waiter = first.remove();
-            if !waiter.place.is_told || hears(&waiter.place) {
+            if waiter.token != *giver && (!waiter.place.is_told || hears(&waiter.place)) {
                 return Some(waiter);
             }
         }
@@ -148,7 +149,7 @@ mod tests {
 
     fn next(queue: &mut Queue, living: impl Fn(u64) -> bool) -> Option<Token> {
         let hears = |place: &Place| living(u64::from_str_radix(&place.ear, 16).unwrap());
-        queue.next(None, hears).map(|waiter| waiter.token)
+        queue.next(&token(99), None, hears).map(|waiter| waiter.token)
     }
 
     #[test]
@@ -205,15 +206,22 @@ mod tests {
     fn who_asks_gives_way_to_those_before_it_alone() {
         let mut queue = queue([1, 2, 3]);
         let (second, its) = (place(2), token(2));
-        let mut before_the_second = |living: bool| queue.next(Some((&second, &its)), |_| living).map(|next| next.token);
+        let mut before_the_second = |living: bool| queue.next(&its, Some(&second), |_| living).map(|next| next.token);
         assert_eq!(before_the_second(true), Some(token(1)));
         assert_eq!(before_the_second(true), None);
         // One that has been dropped knows its place by its ticket.
         queue.leave(&second, &its);
         let dropped = Place { ticket: Some(2), ..place(2) };
-        assert!(queue.next(Some((&dropped, &its)), |_| true).is_none());
+        assert!(queue.next(&its, Some(&dropped), |_| true).is_none());
         // Before a newcomer are all.
-        assert_eq!(queue.next(Some((&place(9), &token(9))), |_| true).map(|next| next.token), Some(token(3)));
+        assert_eq!(queue.next(&token(9), Some(&place(9)), |_| true).map(|next| next.token), Some(token(3)));
+    }
+
+    #[test]
+    fn who_gives_the_key_away_does_not_get_it_back() {
+        let mut queue = queue([1, 2]);
+        queue.join(&Place { is_told: false, ..place(1) }, &token(1), NOW);
+        assert_eq!(queue.next(&token(1), None, |_| true).map(|next| next.token), Some(token(2)));
     }
 
     #[test]

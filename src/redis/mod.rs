@@ -1,5 +1,6 @@
 //! Redis: addresses, one bounded connection a server, and the scripts. The only place that names the redis crate.
 
+mod channels;
 mod connection;
 mod dial;
 mod endpoint;

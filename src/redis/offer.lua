@@ -18,8 +18,10 @@ local function offer(first, own, before)
     local entry, ticket = first[1], tonumber(first[2])
     if not entry or entry == own or (before and math.floor(ticket) >= before) then return false end
     local ttl, ear, wait, token = string.match(entry, '^(%d+):(%x+)%.(%d+):(.*)$')
-    local is_heard = ear and ticket % 1 == 0.5
-    if ear and not is_heard then
+    -- A place of the very token that gives the key away is what a late request has left behind.
+    local lives = ear and token ~= ARGV[1]
+    local is_heard = lives and ticket % 1 == 0.5
+    if lives and not is_heard then
       local channel = string.sub(KEYS[2], 1, -6) .. ear
       -- Not by the count that PUBLISH returns: whoever subscribes to a pattern would count.
       local heard = redis.pcall('PUBSUB', 'NUMSUB', channel)

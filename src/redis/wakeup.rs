@@ -1,21 +1,22 @@
 //! How waiters are told: one connection, opened by the first wait and kept, on which each lock that waits hears a
 //! channel of its own.
 //!
-//! All waits of a thread share it, also those in a signal handler in the middle of another. So nobody owns what comes:
-//! whoever reads puts each message to its channel, where the wait it is meant for finds it. No borrow is held while the
+//! All waits of a thread share it, also those in a signal handler in the middle of another. No borrow is held while the
 //! host runs, and what the others may have done to the connection meanwhile is looked at anew after each slice.
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     rc::Rc,
     sync::Arc,
     time::Duration,
 };
 
-use redis::{ServerError, Value};
-
-use super::{connection::Connection, endpoint::Endpoint, errors, socket::Trouble};
+use super::{
+    channels::{Channels, Hearing},
+    endpoint::Endpoint,
+    socket::Trouble,
+};
 use crate::{
     lock::{
         keys::Key,
@@ -30,45 +31,13 @@ use crate::{
 
 pub struct Subscriber {
     endpoint: Arc<Endpoint>,
-    state: RefCell<State>,
+    channels: RefCell<Channels>,
     /// The channels are in vain: until then no connection is made for them.
     quiet_until: Cell<Moment>,
     /// How often in a row they were, with no message in between.
     failures: Cell<u32>,
     /// Queues whose channels were refused, and until when they are not asked for again.
     refused: RefCell<HashMap<Box<[u8]>, Moment>>,
-}
-
-#[derive(Default)]
-struct State {
-    connection: Option<Box<Connection>>,
-    /// How many connections there have been.
-    generation: u64,
-    channels: HashMap<Rc<[u8]>, Channel>,
-    /// What is to be answered, in this order.
-    expected: VecDeque<Expected>,
-}
-
-#[derive(Default)]
-struct Channel {
-    heard: Hearing,
-    /// The wait that was told of an offer.
-    told: Option<u64>,
-}
-
-#[derive(Clone, Default, PartialEq)]
-enum Hearing {
-    /// Not asked for on this connection, or there is none.
-    #[default]
-    No,
-    AskedFor,
-    Yes,
-    Refused(String),
-}
-
-enum Expected {
-    Subscribed(Rc<[u8]>),
-    Unsubscribed,
 }
 
 impl Subscriber {
@@ -79,7 +48,7 @@ impl Subscriber {
     pub fn new(endpoint: Arc<Endpoint>) -> Rc<Self> {
         Rc::new(Self {
             endpoint,
-            state: RefCell::default(),
+            channels: RefCell::default(),
             quiet_until: Cell::new(Moment::from_nanos(0)),
             failures: Cell::new(0),
             refused: RefCell::default(),
@@ -89,7 +58,7 @@ impl Subscriber {
     pub fn listener(self: &Rc<Self>, key: &Key) -> Result<Listener, Fault> {
         let ear = identity::draw_name().map_err(|error| self.endpoint.fault(Cause::Unreachable(error)))?;
         let channel: Rc<[u8]> = key.channel(&ear).into();
-        self.state.borrow_mut().channels.insert(channel.clone(), Channel::default());
+        self.channels.borrow_mut().begin(channel.clone());
         let (wait, generation) = (Cell::new(0), Cell::new(None));
         let queue = key.queue().into();
         Ok(Listener { subscriber: self.clone(), ear, queue, channel, wait, generation })
@@ -97,12 +66,7 @@ impl Subscriber {
 
     fn connect(&self, call: &Call) -> Result<(), Fault> {
         let connection = self.endpoint.connect(call)?;
-        let mut state = self.state.borrow_mut();
-        // Not where another wait, in a signal handler, has opened one meanwhile.
-        if state.connection.is_none() {
-            state.connection = Some(connection);
-            state.generation += 1;
-        }
+        self.channels.borrow_mut().connect(connection);
         Ok(())
     }
 
@@ -112,20 +76,17 @@ impl Subscriber {
         until: Moment,
         clock: &dyn Clock,
         interrupt: &dyn Interrupt,
-        found: impl Fn(&mut State) -> Option<R>,
+        found: impl Fn(&mut Channels) -> Option<R>,
     ) -> Option<R> {
         loop {
-            let mut state = self.state.borrow_mut();
-            state.exchange();
-            if let Some(found) = found(&mut state) {
+            let mut channels = self.channels.borrow_mut();
+            channels.exchange();
+            if let Some(found) = found(&mut channels) {
                 return Some(found);
             }
-            let awaited = state.awaited();
-            drop(state);
-            if interrupt.stopped() {
-                return None;
-            }
-            if clock.now() >= until {
+            let awaited = channels.awaited();
+            drop(channels);
+            if interrupt.stopped() || clock.now() >= until {
                 return None;
             }
             // What comes while the process is stopped is looked at before it is said that nothing came.
@@ -138,7 +99,7 @@ impl Subscriber {
     /// The connection is dead, or what is said on it is not what our requests do. Once may be an accident.
     fn was_in_vain(&self, now: Moment) {
         // What it may answer yet would be taken for the answer to something else.
-        self.state.borrow_mut().disconnect();
+        self.channels.borrow_mut().disconnect();
         let before = self.failures.replace(self.failures.get().saturating_add(1));
         if before > 0 {
             let quiet = Duration::from_secs(1).saturating_mul(1 << before.min(6)).min(Self::LONGEST_QUIET);
@@ -160,124 +121,6 @@ impl Subscriber {
     }
 }
 
-impl State {
-    /// Sends what is to be sent and reads what has come. Trouble ends the connection, and those who wait see it.
-    fn exchange(&mut self) {
-        // No message has more than a channel and a number.
-        let longest = self.channels.keys().map(|channel| channel.len()).max().unwrap_or(0) + 4 * 1024;
-        // So much in one go: also a server that never stops talking is looked at in slices.
-        for _ in 0..100 {
-            let Some(connection) = &mut self.connection else { return };
-            let value = connection.send_now().and_then(|_| connection.value_now(longest));
-            let taken = match value {
-                Ok(Some(value)) => self.take(value),
-                Ok(None) => return,
-                Err(_) => None,
-            };
-            if taken.is_none() {
-                self.disconnect();
-            }
-        }
-    }
-
-    /// None: that is not what can come here.
-    fn take(&mut self, value: Value) -> Option<()> {
-        let parts = match value {
-            Value::Array(parts) => parts,
-            Value::ServerError(error) => return self.take_error(&error),
-            _ => return None,
-        };
-        match parts.as_slice() {
-            [Value::BulkString(kind), Value::BulkString(channel), Value::BulkString(wait)] if kind == b"message" => {
-                // A message for who has gone is for nobody.
-                if let Some(channel) = self.channels.get_mut(channel.as_slice()) {
-                    channel.told = std::str::from_utf8(wait).ok().and_then(|wait| wait.parse().ok());
-                }
-                Some(())
-            }
-            [Value::BulkString(kind), Value::BulkString(name), Value::Int(_)] if kind == b"subscribe" => {
-                self.expected.pop_front()?;
-                if let Some(channel) = self.channels.get_mut(name.as_slice()) {
-                    channel.heard = Hearing::Yes;
-                }
-                Some(())
-            }
-            [Value::BulkString(kind), _, Value::Int(_)] if kind == b"unsubscribe" => {
-                self.expected.pop_front().map(|_| ())
-            }
-            _ => None,
-        }
-    }
-
-    fn take_error(&mut self, error: &ServerError) -> Option<()> {
-        // What a server says before it closes the connection is said to nobody in particular.
-        if errors::is_refusal_to_talk(error) {
-            return None;
-        }
-        match self.expected.pop_front()? {
-            Expected::Subscribed(name) => {
-                if let Some(channel) = self.channels.get_mut(&name) {
-                    channel.heard = Hearing::Refused(errors::in_words(error));
-                }
-                Some(())
-            }
-            // Whoever may not unsubscribe has the connection closed instead.
-            Expected::Unsubscribed => None,
-        }
-    }
-
-    fn disconnect(&mut self) {
-        self.connection = None;
-        self.expected.clear();
-        for channel in self.channels.values_mut() {
-            // Why it was refused is worth to be known.
-            if !matches!(channel.heard, Hearing::Refused(_)) {
-                channel.heard = Hearing::No;
-            }
-        }
-    }
-
-    /// What to wait for.
-    fn awaited(&mut self) -> Option<(i32, i16)> {
-        let connection = self.connection.as_mut()?;
-        let is_sent = connection.send_now().unwrap_or(true);
-        let events = if is_sent { libc::POLLIN } else { libc::POLLIN | libc::POLLOUT };
-        Some((connection.fd().ok()?, events))
-    }
-
-    fn ask_for(&mut self, name: &Rc<[u8]>) {
-        if let (Some(connection), Some(channel)) = (&mut self.connection, self.channels.get_mut(name))
-            && matches!(channel.heard, Hearing::No | Hearing::Refused(_))
-        {
-            connection.add(|command| {
-                command.arg("SUBSCRIBE").arg(&**name);
-            });
-            self.expected.push_back(Expected::Subscribed(name.clone()));
-            channel.heard = Hearing::AskedFor;
-        }
-    }
-
-    fn hears(&self, name: &[u8]) -> bool {
-        self.channels.get(name).is_some_and(|channel| channel.heard == Hearing::Yes)
-    }
-
-    fn end(&mut self, name: &[u8]) {
-        let channel = self.channels.remove(name);
-        if !channel.is_some_and(|channel| matches!(channel.heard, Hearing::AskedFor | Hearing::Yes)) {
-            return;
-        }
-        let Some(connection) = &mut self.connection else { return };
-        connection.add(|command| {
-            command.arg("UNSUBSCRIBE").arg(name);
-        });
-        self.expected.push_back(Expected::Unsubscribed);
-        // Its answer is read by whoever waits next. It is gone from the server when it is sent, or the connection is.
-        if !matches!(connection.send_now(), Ok(true)) {
-            self.disconnect();
-        }
-    }
-}
-
 /// The subscription of one lock.
 pub struct Listener {
     subscriber: Rc<Subscriber>,
@@ -290,25 +133,23 @@ pub struct Listener {
 }
 
 impl Listener {
-    fn is_heard(&self, state: &State) -> bool {
-        self.generation.get() == Some(state.generation) && state.hears(&self.channel)
+    fn is_heard(&self, channels: &Channels) -> bool {
+        self.generation.get() == Some(channels.generation()) && channels.hearing(&self.channel) == Hearing::Yes
     }
 
     /// The answer to SUBSCRIBE: on which connection it is heard, or why not. None: there is none.
     fn ask_for_it(&self, call: &Call) -> Result<Option<Result<u64, Cause>>, Fault> {
         let subscriber = &self.subscriber;
-        if subscriber.state.borrow().connection.is_none() {
+        if !subscriber.channels.borrow().is_connected() {
             subscriber.connect(call)?;
         }
-        subscriber.state.borrow_mut().ask_for(&self.channel);
+        subscriber.channels.borrow_mut().ask_for(&self.channel);
         let until = call.clock.now().plus(call.limits.command).min(call.until);
-        Ok(subscriber.wait(until, call.clock, call.interrupt, |state| {
-            match state.channels.get(&self.channel).map(|channel| &channel.heard) {
-                Some(Hearing::AskedFor) => None,
-                Some(Hearing::Yes) => Some(Ok(state.generation)),
-                Some(Hearing::Refused(error)) => Some(Err(Cause::Answered(error.clone()))),
-                Some(Hearing::No) | None => Some(Err(Cause::NoAnswer(Trouble::Closed.to_string()))),
-            }
+        Ok(subscriber.wait(until, call.clock, call.interrupt, |channels| match channels.hearing(&self.channel) {
+            Hearing::AskedFor => None,
+            Hearing::Yes => Some(Ok(channels.generation())),
+            Hearing::Refused(error) => Some(Err(Cause::Answered(error))),
+            Hearing::No => Some(Err(Cause::NoAnswer(Trouble::Closed.to_string()))),
         }))
     }
 }
@@ -324,9 +165,9 @@ impl Subscription for Listener {
     }
 
     fn is_alive(&self) -> bool {
-        let mut state = self.subscriber.state.borrow_mut();
-        state.exchange();
-        self.is_heard(&state)
+        let mut channels = self.subscriber.channels.borrow_mut();
+        channels.exchange();
+        self.is_heard(&channels)
     }
 
     fn listen(&self, call: &Call) -> Result<(), Fault> {
@@ -367,13 +208,12 @@ impl Subscription for Listener {
     }
 
     fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Woken {
-        let woken = self.subscriber.wait(until, clock, interrupt, |state| {
-            let channel = state.channels.get_mut(&self.channel);
-            if channel.and_then(|channel| channel.told.take()) == Some(self.wait.get()) {
+        let woken = self.subscriber.wait(until, clock, interrupt, |channels| {
+            if channels.take_told(&self.channel) == Some(self.wait.get()) {
                 self.subscriber.failures.set(0);
                 return Some(Woken::Told);
             }
-            (!self.is_heard(state)).then_some(Woken::Deaf)
+            (!self.is_heard(channels)).then_some(Woken::Deaf)
         });
         woken.unwrap_or(Woken::Untold)
     }
@@ -381,6 +221,6 @@ impl Subscription for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.subscriber.state.borrow_mut().end(&self.channel);
+        self.subscriber.channels.borrow_mut().end(&self.channel);
     }
 }
