@@ -120,7 +120,8 @@ impl Engine<'_> {
     /// Leaves the queue, and nothing else behind.
     fn go_without(&self, turn: &Turn, outcome: &Result<Acquired, Error>) -> Result<(), Error> {
         let lease = turn.lease;
-        // A server that does not answer is not asked once more: no offer reaches us without a subscription.
+        // A server that does not answer is not asked once more. What hears for us is dropped, and our place with it; one
+        // that looked for itself may be offered the key once.
         let is_silent = outcome.as_ref().is_err_and(Error::is_silence);
         if turn.to_be_undone || (turn.place().is_some() && !is_silent) {
             self.withdraw(lease, turn.place(), &turn.call);

@@ -11,6 +11,9 @@ use super::{time::Moment, token::Token, ttl::Ttl};
 /// How long an offer lasts, at most: so much a waiter costs the others that is stopped, or whose host has vanished.
 pub const OFFER: Duration = Duration::from_secs(1);
 
+/// The same for a waiter that cannot be told, of which nobody knows whether it lives. It looks twice in that time.
+pub const OFFER_UNTOLD: Duration = Duration::from_millis(500);
+
 /// How long a queue lives that nobody asks for. A waiter asks about once a second.
 pub const QUEUE_TTL: Duration = Duration::from_secs(60);
 
@@ -24,8 +27,7 @@ pub struct Place {
     pub ear: String,
     /// Which of the waits of this subscription it is. What is meant for an earlier one is not for us.
     pub wait: u64,
-    /// Whether it can be told of an offer. One that cannot looks for itself: it is offered the key all the same, and
-    /// finds it.
+    /// Whether it can be told of an offer. One that cannot looks for itself.
     pub is_told: bool,
     /// For how long it wants the key.
     pub ttl: Ttl,
@@ -61,7 +63,7 @@ pub struct Waiter {
 impl Waiter {
     /// For how long it is offered the key.
     pub fn offer(&self) -> Duration {
-        self.place.ttl.as_duration().min(OFFER)
+        self.place.ttl.as_duration().min(if self.place.is_told { OFFER } else { OFFER_UNTOLD })
     }
 }
 
@@ -104,14 +106,24 @@ impl Queue {
     }
 
     /// Takes the first one out that lives, as far as can be known; the dead before it are dropped. `giver`: the token that
-    /// gives the key away, of which a place can only be what a late request has left behind. `before`: only one that is
+    /// gives the key away, of which a place can only be what a late request has left behind. One that looks for itself is
+    /// next where others would be told, and would overtake it; where nobody is, the key is free for who looks first.
+    /// `before`: only one that is
     /// before this waiter, which may or may not be in the queue.
     pub fn next(&mut self, giver: &Token, before: Option<&Place>, hears: impl Fn(&Place) -> bool) -> Option<Waiter> {
         let own = before.map(|place| (place.ticket, place.entry(giver)));
         for _ in 0..DROPPED_AT_ONCE {
+            let looks = self.waiters.first_key_value().is_some_and(|(_, first)| {
+                !first.place.is_told && first.token != *giver && !before.is_some_and(|own| own.is_told)
+            });
+            let others = || self.waiters.values().skip(1).take(100);
+            let would_overtake = looks && others().any(|other| other.place.is_told && hears(&other.place));
             let first = self.waiters.first_entry()?;
             let (ticket, entry) = first.key();
             if own.as_ref().is_some_and(|(own, it)| it == entry || own.is_some_and(|own| *ticket >= own)) {
+                return None;
+            }
+            if looks && !would_overtake {
                 return None;
             }
             let waiter = first.remove();
@@ -194,12 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_for_itself_has_its_turn() {
+    fn who_looks_for_itself_is_next_where_others_are_told() {
         let mut queue = queue([1, 2]);
         queue.join(&Place { is_told: false, ..place(1) }, &token(1), NOW);
         assert_eq!(queue.waiters.len(), 2, "it is the same place");
-        assert_eq!(next(&mut queue, |_| false), Some(token(1)));
-        assert_eq!(next(&mut queue, |_| false), None);
+        assert_eq!(next(&mut queue, |_| false), None, "nobody would overtake it");
+        assert_eq!(next(&mut queue, |_| true), Some(token(1)));
+        // So would one that asks and is told.
+        queue.leave(&place(2), &token(2));
+        queue.join(&Place { is_told: false, ..place(3) }, &token(3), NOW);
+        assert!(queue.next(&token(9), Some(&Place { is_told: false, ..place(9) }), |_| true).is_none());
+        assert_eq!(queue.next(&token(9), Some(&place(9)), |_| true).map(|next| next.token), Some(token(3)));
     }
 
     #[test]
@@ -220,7 +237,6 @@ mod tests {
     #[test]
     fn who_gives_the_key_away_does_not_get_it_back() {
         let mut queue = queue([1, 2]);
-        queue.join(&Place { is_told: false, ..place(1) }, &token(1), NOW);
         assert_eq!(queue.next(&token(1), None, |_| true).map(|next| next.token), Some(token(2)));
     }
 
@@ -252,9 +268,9 @@ mod tests {
     fn an_offer_is_never_longer_than_what_the_waiter_wants() {
         let offer = |seconds| {
             let ttl = Ttl::from_seconds(seconds).unwrap();
-            Waiter { place: Place { ttl, ..place(1) }, token: token(1) }.offer()
+            [true, false].map(|is_told| Waiter { place: Place { ttl, is_told, ..place(1) }, token: token(1) }.offer())
         };
-        assert_eq!(offer(30.0), OFFER);
-        assert_eq!(offer(0.25), Duration::from_millis(250));
+        assert_eq!(offer(30.0), [OFFER, OFFER_UNTOLD]);
+        assert_eq!(offer(0.25), [Duration::from_millis(250); 2]);
     }
 }

@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use super::{backoff::Backoff, options::Poll, ports::Busy, queue::OFFER, time::Moment};
+use super::{
+    backoff::Backoff,
+    options::Poll,
+    ports::Busy,
+    queue::{OFFER, OFFER_UNTOLD},
+    time::Moment,
+};
 
 /// One wait for one key.
 #[derive(Debug)]
@@ -43,7 +49,7 @@ impl Waiting {
             _ => self.backoff.pause(),
         };
         // What is offered to us untold must be found while it lasts.
-        let pause = if queued.is_some() && !is_told { pause.min(OFFER / 2) } else { pause };
+        let pause = if queued.is_some() && !is_told { pause.min(OFFER_UNTOLD / 2) } else { pause };
         let expiry = busy.and_then(|busy| busy.holder.remaining).map(|left| {
             let turn = queued.map_or(0, |queued| u32::try_from(queued.ahead).unwrap_or(u32::MAX));
             left.saturating_add(Self::EXPIRY_GRAIN).saturating_add(Self::AFTER_ANOTHER.saturating_mul(turn))
@@ -124,7 +130,7 @@ mod tests {
     fn who_looks_for_itself_finds_an_offer_while_it_lasts() {
         let seldom = Poll { min: Duration::from_secs(60), max: Duration::from_secs(60) };
         let mut waiting = Waiting::new(seldom, Moment::NEVER, 1);
-        assert_eq!(waiting.next_look(at(0), Some(&ours(30_000, 0)), false), Some(at(500)));
+        assert_eq!(waiting.next_look(at(0), Some(&ours(30_000, 0)), false), Some(at(250)));
         assert_eq!(waiting.next_look(at(0), Some(&foreign(300_000)), false), Some(at(60_000)));
     }
 

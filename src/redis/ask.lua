@@ -21,7 +21,7 @@ if not value then
   local is_offered = false
   if first and first[1] then
     --[[offer.lua]]
-    is_offered = offer(first, entry, tonumber(ticket or ''))
+    is_offered = offer(first, entry, tonumber(ticket or ''), is_told)
     if not is_offered then redis.pcall('ZREM', KEYS[2], entry) end
   end
   if not is_offered then

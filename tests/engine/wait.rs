@@ -20,7 +20,7 @@ use super::{
     waiting,
 };
 
-const EVERY_300_MS: Poll = Poll { min: ms(300), max: ms(300) };
+const EVERY_200_MS: Poll = Poll { min: ms(200), max: ms(200) };
 
 /// A scene in which another holds the key for so long, and in which a waiter must look for itself.
 fn busy(milliseconds: u64) -> Scene {
@@ -52,7 +52,7 @@ fn no_wait_is_exactly_one_request_and_no_sleep() {
 #[test]
 fn a_wait_ends_with_a_look_at_its_very_end() {
     let scene = busy(30_000);
-    let what = Acquire { poll: EVERY_300_MS, ..waiting(&scene, ms(1_000)) };
+    let what = Acquire { poll: EVERY_200_MS, ..waiting(&scene, ms(1_000)) };
     let lease = scene.lease(1);
     let Ok(Acquired::Busy { busy: Some(busy), waited }) = scene.acquire(&lease, &what) else {
         panic!("not busy");
@@ -61,7 +61,7 @@ fn a_wait_ends_with_a_look_at_its_very_end() {
     assert_eq!((holder.remaining, holder.identity.unwrap().pid), (Some(ms(29_000)), 2));
     assert_eq!(queued.unwrap().ahead, 0);
     assert_eq!(waited, ms(1_000));
-    assert_eq!(looks(&scene, &what), [0, 0, 300, 600, 900, 1_000]);
+    assert_eq!(looks(&scene, &what), [0, 0, 200, 400, 600, 800, 1_000]);
     assert!(!lease.may_live());
 }
 
@@ -70,10 +70,10 @@ fn what_is_freed_before_the_last_look_is_acquired() {
     let scene = busy(30_000);
     let release = Request::Leave(scene.key.clone(), token(2), None);
     scene.world.after(ms(950), move |world| drop(world.other(&release)));
-    let what = Acquire { poll: EVERY_300_MS, ..waiting(&scene, ms(1_000)) };
+    let what = Acquire { poll: EVERY_200_MS, ..waiting(&scene, ms(1_000)) };
     let acquired = scene.acquire(&scene.lease(1), &what);
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
-    assert_eq!(looks(&scene, &what), [0, 0, 300, 600, 900, 1_000]);
+    assert_eq!(looks(&scene, &what), [0, 0, 200, 400, 600, 800, 1_000]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_waiter_looks_when_the_holder_expires() {
 fn an_owner_that_waits_begins_with_a_look_that_tells() {
     let scene = busy(150);
     let what = Acquire { bare: false, ..waiting(&scene, ms(60_000)) };
-    let acquired = scene.acquire(&scene.lease(1), &Acquire { poll: EVERY_300_MS, ..what });
+    let acquired = scene.acquire(&scene.lease(1), &Acquire { poll: EVERY_200_MS, ..what });
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
     assert_eq!(looks(&scene, &what), [0, 0, 151]);
 }
@@ -150,11 +150,11 @@ fn one_lost_look_does_not_end_a_wait() {
 fn a_wait_that_is_stopped_ends_at_once_with_no_further_look() {
     let scene = busy(30_000);
     scene.world.after(ms(450), |world| world.stopped.set(true));
-    let what = Acquire { poll: EVERY_300_MS, ..waiting(&scene, ms(60_000)) };
+    let what = Acquire { poll: EVERY_200_MS, ..waiting(&scene, ms(60_000)) };
     let lease = scene.lease(1);
     let acquired = scene.acquire(&lease, &what);
     assert!(matches!(acquired, Err(Error::Interrupted)), "{acquired:?}");
-    assert_eq!(looks(&scene, &what), [0, 0, 300]);
+    assert_eq!(looks(&scene, &what), [0, 0, 200, 400]);
     assert_eq!(scene.holder(), Some(token(2)));
     assert!(!lease.may_live());
 }
@@ -163,10 +163,10 @@ fn a_wait_that_is_stopped_ends_at_once_with_no_further_look() {
 fn a_child_that_a_wait_forked_does_not_go_on_with_its_parents_token() {
     let scene = busy(30_000);
     scene.world.after(ms(450), |world| world.process.set(1));
-    let what = Acquire { poll: EVERY_300_MS, ..waiting(&scene, ms(60_000)) };
+    let what = Acquire { poll: EVERY_200_MS, ..waiting(&scene, ms(60_000)) };
     let acquired = scene.acquire(&scene.lease(1), &what);
     assert!(matches!(acquired, Err(Error::Forked)), "{acquired:?}");
-    assert_eq!(looks(&scene, &what), [0, 0, 300]);
+    assert_eq!(looks(&scene, &what), [0, 0, 200, 400]);
 }
 
 #[test]
