@@ -152,7 +152,8 @@ impl Store for Memory {
                 return Vote::Granted;
             }
             let queued = place.map(|place| {
-                let heard = Some(ears.contains_key(&place.ear));
+                // Who is new has just been told that it listens.
+                let heard = Some(place.ticket.is_none() || ears.contains_key(&place.ear));
                 let (ticket, ahead) = entry.queue.join(place, token, now);
                 Queued { ticket, ahead, heard }
             });

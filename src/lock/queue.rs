@@ -1,8 +1,8 @@
 //! The queue of a key: who waits for it, in the order of their tickets, and who is next.
 //!
 //! Redis holds it in a sorted set, and the scripts do what is said here; the store in memory does it with `Queue`.
-//! Tickets are numbers that grow. The first one in a queue has the time in microseconds, so that who comes back to its
-//! place finds itself before those who came while the queue was gone; a clock that steps breaks no queue's order.
+//! A ticket is the time in microseconds, so that who comes back to its place finds itself before those who came meanwhile;
+//! but never less than the last one and one more, so that a clock that steps breaks no queue's order.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -92,8 +92,8 @@ impl Queue {
         let entry = place.entry(token);
         let known = self.waiters.keys().find(|(_, other)| *other == entry).cloned();
         let place_in_line = known.unwrap_or_else(|| {
-            let last = self.waiters.last_key_value().map_or(0, |((ticket, _), _)| *ticket);
-            (place.ticket.unwrap_or((last + 1).max(now.as_nanos() / 1_000)), entry)
+            let next = self.waiters.last_key_value().map_or(0, |((ticket, _), _)| *ticket + 1);
+            (place.ticket.unwrap_or(next.max(now.as_nanos() / 1_000)), entry)
         });
         self.waiters.insert(place_in_line.clone(), Waiter { place: place.clone(), token: token.clone() });
         let ahead = self.waiters.range(..place_in_line.clone()).count();
@@ -176,8 +176,8 @@ mod tests {
     fn to_join_twice_is_to_join_once() {
         let mut queue = queue([1, 2]);
         let again = queue.join(&place(1), &token(1), NOW);
-        assert_eq!(again, (1, 0));
-        assert_eq!(queue.join(&place(3), &token(3), NOW), (3, 2));
+        assert_eq!(again, (0, 0));
+        assert_eq!(queue.join(&place(3), &token(3), NOW), (2, 2));
         assert_eq!(queue.waiters.len(), 3);
     }
 
@@ -185,8 +185,8 @@ mod tests {
     fn who_cannot_be_told_is_dropped_and_may_return_to_its_place() {
         let mut queue = queue([1, 2, 3]);
         assert_eq!(next(&mut queue, |number| number == 2), Some(token(2)));
-        let back = queue.join(&Place { ticket: Some(1), ..place(1) }, &token(1), NOW);
-        assert_eq!(back, (1, 0));
+        let back = queue.join(&Place { ticket: Some(0), ..place(1) }, &token(1), NOW);
+        assert_eq!(back, (0, 0));
         assert_eq!(next(&mut queue, |_| true), Some(token(1)));
         assert_eq!(next(&mut queue, |_| true), Some(token(3)));
     }
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(before_the_second(true), None);
         // One that has been dropped knows its place by its ticket.
         queue.leave(&second, &its);
-        let dropped = Place { ticket: Some(2), ..place(2) };
+        let dropped = Place { ticket: Some(1), ..place(2) };
         assert!(queue.next(&its, Some(&dropped), |_| true).is_none());
         // Before a newcomer are all.
         assert_eq!(queue.next(&token(9), Some(&place(9)), |_| true).map(|next| next.token), Some(token(3)));

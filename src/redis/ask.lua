@@ -41,29 +41,36 @@ if #value > 256 then value = '' end
 
 if entry then
   local joined
-  if ticket then
-    joined = redis.pcall('ZADD', KEYS[2], is_told and ticket or ticket .. '.5', entry)
-  else
-    -- The last one's and one more; or the time, so that who comes back to its place, after the queue was gone, is before
-    -- those who came meanwhile. Redis 6.2 with lua-replicate-commands off would write nothing after TIME.
+  local is_new, is_first = not ticket, false
+  if is_new then
+    -- The time, so that who comes back to its place is before those who came meanwhile; but never before the last one.
+    -- Redis 6.2 with lua-replicate-commands off would write nothing after TIME.
     if redis.replicate_commands then redis.replicate_commands() end
-    local last = tonumber(redis.pcall('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2])
     local time = redis.pcall('TIME')
+    local last = tonumber(redis.pcall('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2])
+    ticket = time[2] and time[1] * 1000000 + time[2] or 1
     -- What is no ticket is not ours.
-    ticket = last and last >= 0 and last < 2^52 and math.floor(last) + 1 or 1
-    if time[2] then ticket = math.max(ticket, time[1] * 1000000 + time[2]) end
+    if last and last >= 0 and last < 2^52 then ticket = math.max(ticket, math.floor(last) + 1) end
+    is_first = not last
     joined = redis.pcall('ZADD', KEYS[2], 'NX', is_told and ticket or ticket + 0.5, entry)
     if joined == 0 then
       -- It was in the queue already: the answer to an earlier request was lost.
       ticket = math.floor(tonumber(redis.pcall('ZSCORE', KEYS[2], entry)) or ticket)
       redis.pcall('ZADD', KEYS[2], is_told and ticket or ticket + 0.5, entry)
     end
+  else
+    joined = redis.pcall('ZADD', KEYS[2], is_told and ticket or ticket .. '.5', entry)
   end
-  if type(joined) == 'number' then redis.pcall('PEXPIRE', KEYS[2], '{QUEUE_TTL}') end
+  -- The looks of those who wait keep the queue.
+  if type(joined) == 'number' and (is_first or not is_new) then redis.pcall('PEXPIRE', KEYS[2], '{QUEUE_TTL}') end
   local before = redis.pcall('ZRANK', KEYS[2], entry)
   if type(joined) == 'number' and type(before) == 'number' then
-    local heard = redis.pcall('PUBSUB', 'NUMSUB', string.sub(KEYS[2], 1, -6) .. string.match(entry, '^%d+:(%x+)'))
-    heard = heard.err and 2 or math.min(heard[2], 1)
+    -- Who is new has just been told that it listens.
+    local heard = 1
+    if not is_new then
+      local count = redis.pcall('PUBSUB', 'NUMSUB', string.sub(KEYS[2], 1, -6) .. string.match(entry, '^%d+:(%x+)'))
+      heard = count.err and 2 or math.min(count[2], 1)
+    end
     return {value, redis.call('PTTL', KEYS[1]), tonumber(ticket), before, heard}
   end
   -- No queue for us: a user that may not use it, a server that has no such command, or a key of another kind. Anything

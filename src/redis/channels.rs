@@ -161,9 +161,7 @@ impl Channels {
         if let (Some(connection), Some(channel)) = (&mut self.connection, self.channels.get_mut(name))
             && matches!(channel.heard, Hearing::No | Hearing::Refused(_))
         {
-            connection.add(|command| {
-                command.arg("SUBSCRIBE").arg(&**name);
-            });
+            connection.add([b"SUBSCRIBE", &**name].into_iter());
             self.expected.push_back(Expected::Subscribed(name.clone()));
             channel.heard = Hearing::AskedFor;
         }
@@ -175,9 +173,7 @@ impl Channels {
             return;
         }
         let Some(connection) = &mut self.connection else { return };
-        connection.add(|command| {
-            command.arg("UNSUBSCRIBE").arg(name);
-        });
+        connection.add([b"UNSUBSCRIBE", name].into_iter());
         self.expected.push_back(Expected::Unsubscribed);
         // Its answer is read by whoever waits next. It is gone from the server when it is sent, or the connection is.
         if !matches!(connection.send_now(), Ok(true)) {

@@ -7,11 +7,14 @@ use std::{
     time::Duration,
 };
 
-use redis::{Cmd, Parser, Value};
+use redis::{Parser, Value};
 
-use super::socket::{Attempt, Socket, Trouble};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
+use super::{
+    request,
+    socket::{Attempt, Socket, Trouble},
+};
 use crate::{lock::time::Moment, sys::poll};
 
 /// What bytes travel through.
@@ -72,7 +75,6 @@ pub struct Connection {
     /// How many bytes of a value the parser has that has not come to its end.
     parsed: usize,
     /// Kept between requests, so that they allocate nothing.
-    command: Cmd,
     packed: Vec<u8>,
     last_used: Moment,
 }
@@ -86,15 +88,7 @@ const KEPT_CAPACITY: usize = 64 * 1024;
 
 impl Connection {
     pub fn new(stream: Stream, now: Moment) -> Self {
-        Self {
-            stream,
-            parser: Parser::new(),
-            received: Received::new(),
-            parsed: 0,
-            command: Cmd::new(),
-            packed: Vec::new(),
-            last_used: now,
-        }
+        Self { stream, parser: Parser::new(), received: Received::new(), parsed: 0, packed: Vec::new(), last_used: now }
     }
 
     /// Whether a request can be sent on it. Not in a forked child; not when the server has closed it meanwhile, for the
@@ -114,17 +108,19 @@ impl Connection {
     }
 
     /// One request, one reply. An error that the server answers is a value.
-    pub fn request(&mut self, attempt: &Attempt, write: impl FnOnce(&mut Cmd)) -> Result<Value, Trouble> {
-        self.add(write);
+    pub fn request<'a>(
+        &mut self,
+        attempt: &Attempt,
+        words: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<Value, Trouble> {
+        self.add(words);
         self.send(attempt)?;
         self.reply(attempt)
     }
 
     /// Adds a request to those that `send` sends.
-    pub fn add(&mut self, write: impl FnOnce(&mut Cmd)) {
-        self.command.clear();
-        write(&mut self.command);
-        self.command.write_packed_command(&mut self.packed);
+    pub fn add<'a>(&mut self, words: impl Iterator<Item = &'a [u8]> + Clone) {
+        request::pack(words, &mut self.packed);
     }
 
     pub fn send(&mut self, attempt: &Attempt) -> Result<(), Trouble> {
@@ -152,7 +148,6 @@ impl Connection {
         self.packed.clear();
         if self.packed.capacity() > KEPT_CAPACITY {
             self.packed = Vec::new();
-            self.command = Cmd::new();
         }
         self.stream.flush_now()
     }
@@ -229,18 +224,37 @@ impl Received {
         self.bytes.get(self.unread.clone()).unwrap_or_default()
     }
 
-    /// The replies of a lock that nobody contends need no parser, which would cost more than all the rest.
+    /// What a waiter sleeps for, and the replies of a lock that nobody contends, need no parser, which would cost more
+    /// than all the rest. None: this is neither, or not all of it.
     fn plain_value(&mut self) -> Option<Value> {
         let value = match self.rest() {
             b"+OK\r\n" => Value::Okay,
             b":1\r\n" => Value::Int(1),
             b":0\r\n" => Value::Int(0),
             b"$-1\r\n" => Value::Nil,
-            _ => return None,
+            rest => message(rest)?,
         };
         self.unread = 0..0;
         Some(value)
     }
+}
+
+/// `message`, a channel and what is said on it, if there is nothing else.
+fn message(bytes: &[u8]) -> Option<Value> {
+    let (channel, rest) = byte_string(bytes.strip_prefix(b"*3\r\n$7\r\nmessage\r\n")?)?;
+    let (said, rest) = byte_string(rest)?;
+    let parts = [b"message", channel, said].map(|part| Value::BulkString(part.into()));
+    rest.is_empty().then(|| Value::Array(parts.into()))
+}
+
+/// The first of them, and the rest.
+fn byte_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let bytes = bytes.strip_prefix(b"$")?;
+    let end = bytes.iter().position(|byte| *byte == b'\r')?;
+    let (length, rest) = bytes.split_at_checked(end)?;
+    let length = std::str::from_utf8(length).ok()?.parse().ok()?;
+    let (string, rest) = rest.strip_prefix(b"\r\n")?.split_at_checked(length)?;
+    Some((string, rest.strip_prefix(b"\r\n")?))
 }
 
 /// What the parser reads from.

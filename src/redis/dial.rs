@@ -45,19 +45,12 @@ pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Resul
 fn introduce(connection: &mut Connection, server: &Server, attempt: &Attempt) -> Result<(), Trouble> {
     let mut replies = Vec::new();
     if let Some(password) = &server.password {
-        connection.add(|command| {
-            command.arg("AUTH");
-            if let Some(username) = &server.username {
-                command.arg(username);
-            }
-            command.arg(password);
-        });
+        let words = [Some("AUTH"), server.username.as_deref(), Some(password)];
+        connection.add(words.into_iter().flatten().map(str::as_bytes));
         replies.push("authentication failed: ");
     }
     if server.database != 0 {
-        connection.add(|command| {
-            command.arg("SELECT").arg(server.database);
-        });
+        connection.add(["SELECT", &server.database.to_string()].into_iter().map(str::as_bytes));
         replies.push("the database cannot be selected: ");
     }
     if replies.is_empty() {

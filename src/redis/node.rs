@@ -25,9 +25,9 @@ impl Node {
         Self { endpoint, idle: Cell::new(None) }
     }
 
-    /// One request, written by `write`, and its reply.
-    pub fn command(&self, call: &Call, write: impl Fn(&mut redis::Cmd)) -> Result<Value, Fault> {
-        self.exchange(call, |connection, attempt| connection.request(attempt, &write))
+    /// One request, and its reply.
+    pub fn command(&self, call: &Call, words: &[&[u8]]) -> Result<Value, Fault> {
+        self.exchange(call, |connection, attempt| connection.request(attempt, words.iter().copied()))
     }
 
     /// One run of a script, with those arguments that there are. A server that does not know it, after a restart or
@@ -39,14 +39,14 @@ impl Node {
         keys: &[&[u8]],
         arguments: &[Option<&[u8]>],
     ) -> Result<Value, Fault> {
-        let write = |command: &mut redis::Cmd, name: &str, body: &str| {
-            command.arg(name).arg(body).arg(keys.len()).arg(keys).arg(arguments);
-        };
+        let count = [b'0' + keys.len() as u8];
+        let rest = || keys.iter().copied().chain(arguments.iter().copied().flatten());
         self.exchange(call, |connection, attempt| {
-            let reply = connection.request(attempt, |command| write(command, "EVALSHA", script.sha()))?;
-            match reply {
+            let known = [b"EVALSHA", script.sha().as_bytes(), &count];
+            match connection.request(attempt, known.into_iter().chain(rest()))? {
                 Value::ServerError(error) if error.code() == "NOSCRIPT" => {
-                    connection.request(attempt, |command| write(command, "EVAL", script.text()))
+                    let whole = [b"EVAL", script.text().as_bytes(), &count];
+                    connection.request(attempt, whole.into_iter().chain(rest()))
                 }
                 reply => Ok(reply),
             }

@@ -46,9 +46,9 @@ impl Store for Single {
     }
 
     fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
-        let reply = self.node.command(call, |command| {
-            command.arg("SET").arg(key.as_bytes()).arg(token.as_bytes()).arg("NX").arg("PX").arg(ttl.as_millis());
-        });
+        let ttl = ttl.as_millis().to_string();
+        let words = [b"SET", key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
+        let reply = self.node.command(call, &words);
         match reply {
             Ok(Value::Okay) => Vote::Granted,
             Ok(Value::Nil) => Vote::Refused(None),
