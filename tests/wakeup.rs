@@ -372,7 +372,7 @@ fn a_connection_that_nobody_answers_on_is_replaced() {
 #[test]
 fn a_refusal_of_one_channel_is_none_of_another() {
     let server = RedisServer::start();
-    server.query::<()>(&["ACL", "SETUSER", "some", "on", ">password", "~*", "&a*", "+@all"]);
+    server.query::<()>(&["ACL", "SETUSER", "some", "on", ">password", "~*", "resetchannels", "&a*", "+@all"]);
     let store = store(&format!("{}?user=some&password=password", server.address()));
     let listen = |subscription: &dyn Subscription| subscription.listen(&Host::default().call());
     let (allowed, refused) = (store.subscription(&key("a")).unwrap(), store.subscription(&key("b")).unwrap());
