@@ -52,7 +52,7 @@ struct Turn<'a> {
     what: &'a Acquire,
     call: Call<'a>,
     give_up: Moment,
-    queue: Queue,
+    standing: Standing,
     /// Something was asked for that must not be left behind.
     to_be_undone: bool,
     /// The last sleep ended without a word.
@@ -67,7 +67,7 @@ enum Look {
 }
 
 /// Where we stand while we wait.
-enum Queue {
+enum Standing {
     NotTried,
     In(Line),
     /// We may not use it, and look for ourselves.
@@ -76,9 +76,9 @@ enum Queue {
 
 impl Turn<'_> {
     fn place(&self) -> Option<&Place> {
-        match &self.queue {
-            Queue::In(line) => Some(&line.place),
-            Queue::NotTried | Queue::Refused => None,
+        match &self.standing {
+            Standing::In(line) => Some(&line.place),
+            Standing::NotTried | Standing::Refused => None,
         }
     }
 }
@@ -94,19 +94,19 @@ impl Engine<'_> {
     ) -> Result<Acquired, Error> {
         let give_up = what.start.plus(what.wait);
         let call = self.call(give_up.plus(self.limits.grace()));
-        let waits = self.clock.now() < give_up;
-        let subscription = if waits { kept.take() } else { None };
-        let queue = match subscription.filter(|subscription| subscription.is_alive()) {
-            Some(subscription) => Queue::In(Line::new(subscription, what.ttl, true)),
-            None => Queue::NotTried,
+        // What does not wait stands in no line, and leaves what is kept for what does.
+        let subscription = if self.clock.now() < give_up { kept.take() } else { None };
+        let standing = match subscription.filter(|subscription| subscription.is_alive()) {
+            Some(subscription) => Standing::In(Line::new(subscription, what.ttl, true)),
+            None => Standing::NotTried,
         };
-        let mut turn = Turn { lease, what, call, give_up, queue, to_be_undone: false, untold: false };
+        let mut turn = Turn { lease, what, call, give_up, standing, to_be_undone: false, untold: false };
         let outcome = self.look_until_held(&mut turn);
         match outcome {
             // An ask that may yet run would put the dead entry of this wait beside what hears for the next.
             Ok(Acquired::Held) if lease.has_unknowns() => {}
             Ok(Acquired::Held) => {
-                if let Queue::In(line) = turn.queue {
+                if let Standing::In(line) = turn.standing {
                     // Nor what has not told us, whatever the reason: the connection may be dead, and not know it.
                     *kept = Some(line.subscription).filter(|_| line.place.is_told && !turn.untold);
                 }
@@ -150,8 +150,8 @@ impl Engine<'_> {
             let Some(next_look) = waiting.next_look(now, busy.as_ref(), is_told) else {
                 return Ok(Acquired::Busy { busy, waited: now.since(start) });
             };
-            let woken = match &turn.queue {
-                Queue::In(line) if is_told => line.subscription.sleep(next_look, self.clock, self.interrupt),
+            let woken = match &turn.standing {
+                Standing::In(line) if is_told => line.subscription.sleep(next_look, self.clock, self.interrupt),
                 _ => {
                     self.wake_up.sleep(next_look, self.clock, self.interrupt);
                     Woken::Untold
@@ -172,20 +172,20 @@ impl Engine<'_> {
         }
     }
 
-    /// After "busy", and before we sleep. True: we are to ask once more, for now we can be told.
+    /// After "busy", and before we sleep. True: we are to ask once more, for what the queue knows of us has changed.
     fn prepare(&self, turn: &mut Turn, busy: Option<&Busy>) -> Result<bool, Error> {
-        let line = match &mut turn.queue {
-            Queue::Refused => return Ok(false),
-            Queue::NotTried => {
+        let line = match &mut turn.standing {
+            Standing::Refused => return Ok(false),
+            Standing::NotTried => {
                 let subscription = self.store.subscription(turn.lease.key()).map_err(Self::error)?;
-                turn.queue = Queue::In(Line::new(subscription, turn.what.ttl, false));
+                turn.standing = Standing::In(Line::new(subscription, turn.what.ttl, false));
                 self.listen(turn)?;
                 return Ok(true);
             }
-            Queue::In(line) => line,
+            Standing::In(line) => line,
         };
         let Some(queued) = busy.and_then(|busy| busy.queued) else {
-            turn.queue = Queue::Refused;
+            turn.standing = Standing::Refused;
             return Ok(false);
         };
         line.place.ticket.get_or_insert(queued.ticket);
@@ -203,7 +203,7 @@ impl Engine<'_> {
     }
 
     fn listen(&self, turn: &mut Turn) -> Result<(), Error> {
-        if let Queue::In(line) = &mut turn.queue {
+        if let Standing::In(line) = &mut turn.standing {
             line.listen(&turn.call);
         }
         self.go_on(turn.lease)
