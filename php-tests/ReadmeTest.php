@@ -82,6 +82,28 @@ final class ReadmeTest extends LockTestCase
         self::assertSame("charged\n", $lost->output());
     }
 
+    public function testTheUserOfTheAclLineMayDoAllThatItTakes(): void
+    {
+        self::assertSame(1, preg_match('/^ACL SETUSER .*$/m', self::readme(), $line));
+        $server = new RedisServer();
+        self::assertSame('OK', $server->command(...explode(' ', $line[0])));
+        $this->setting('prefix', 'shop:');
+
+        $holder = new RedisLock('job', servers: $server->tcp('shop:password'));
+        self::assertTrue($holder->acquire());
+        $waiter = PhpProcess::code('
+            $lock = new RedisLock("job", servers: $argv[1], prefix: "shop:");
+            echo $lock->acquire(20) ? "held" : "busy", "\n", $lock->refresh() && $lock->release() ? "released" : "lost", "\n";
+        ', [$server->tcp('shop:password')]);
+        self::eventually(static fn () => count($server->command('KEYS', '*queue')) === 1, 'it stands in line');
+        self::assertIsInt($holder->getHolder()['pid']);
+        self::assertCount(1, $server->command('PUBSUB', 'CHANNELS', 'shop:*'), 'and is told');
+        self::assertTrue($holder->release());
+        self::assertSame(['held', 'released'], [$waiter->readLine(), $waiter->readLine()]);
+        self::assertSame([], $server->command('ACL', 'LOG'));
+        self::assertSame([], $server->command('KEYS', '*'));
+    }
+
     public function testIniSnippetsLoadTheExtensionAndSetWhatTheySay(): void
     {
         self::assertNotEmpty(self::snippets('ini'));
