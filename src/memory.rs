@@ -229,8 +229,9 @@ impl Subscription for Ear {
 
     fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Woken {
         loop {
-            match keys().ears.get(&self.ear) {
-                Some(Some(told)) if *told == self.wait.get() => return Woken::Told,
+            // Taken, so that it is told once: the offer may be over when it is asked for.
+            match keys().ears.get_mut(&self.ear).map(Option::take) {
+                Some(Some(told)) if told == self.wait.get() => return Woken::Told,
                 Some(_) => {}
                 None => return Woken::Deaf,
             }

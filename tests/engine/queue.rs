@@ -164,19 +164,30 @@ fn who_waited_once_goes_straight_into_the_queue() {
 #[test]
 fn what_was_told_to_an_earlier_wait_is_heard_by_no_later_one() {
     let scene = busy();
-    let release_it = release(&scene);
-    // The look at the holder's expiry comes just as it is told, and takes the offer without having heard of it.
-    scene.world.other(&Request::Refresh(scene.key.clone(), token(HOLDER), ttl(300)));
-    scene.script([Fate::Answered.into(), Fate::Answered.into(), Fate::Answered.taking(ms(1), Duration::ZERO)]);
-    scene.world.after(ms(302), move |world| drop(world.other(&release_it)));
-    let mut kept = None;
-    let acquired = scene.engine().acquire(&scene.lease(1), &waiting(&scene, ms(60_000)), &mut kept);
-    assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
-    scene.sent();
-    let what = waiting(&scene, ms(500));
-    let acquired = scene.engine().acquire(&scene.lease(3), &what, &mut kept);
-    assert!(matches!(acquired, Ok(Acquired::Busy { .. })), "{acquired:?}");
-    assert_eq!(sent(&scene, &what), [(0, "try"), (0, "ask"), (500, "ask"), (500, "leave")]);
+    let waiter = Other::joins(&scene, 10);
+    scene.world.other(&release(&scene));
+    assert_eq!(scene.holder(), Some(token(10)));
+    waiter.subscription.begin();
+    assert!(!waiter.is_told(&scene.world));
+}
+
+#[test]
+fn an_offer_that_is_over_when_it_is_asked_for_is_told_once() {
+    let scene = busy();
+    // The machine sleeps through the offer, and another has the key when it wakes.
+    scene.world.after(ms(450), {
+        let release = release(&scene);
+        let another = Request::Try(scene.key.clone(), token(3), ttl(HELD_FOR));
+        move |world| {
+            world.other(&release);
+            world.pass(OFFER);
+            world.other(&another);
+        }
+    });
+    let what = waiting(&scene, ms(3_000));
+    assert!(matches!(scene.acquire(&scene.lease(1), &what), Ok(Acquired::Busy { .. })));
+    let sent = sent(&scene, &what);
+    assert!(sent.contains(&(1_450, "ask")) && sent.len() < 10, "{sent:?}");
 }
 
 #[test]
