@@ -17,6 +17,8 @@ pub struct Channels {
     /// How many connections there have been.
     generation: u64,
     channels: HashMap<Rc<[u8]>, Channel>,
+    /// The length of the longest name that there has been.
+    longest: usize,
     /// What is to be answered, in this order.
     expected: VecDeque<Expected>,
 }
@@ -61,6 +63,7 @@ impl Channels {
     }
 
     pub fn begin(&mut self, name: Rc<[u8]>) {
+        self.longest = self.longest.max(name.len());
         self.channels.insert(name, Channel::default());
     }
 
@@ -76,7 +79,7 @@ impl Channels {
     /// Sends what is to be sent and reads what has come. Trouble ends the connection, and those who wait see it.
     pub fn exchange(&mut self) {
         // No message has more than a channel and a number.
-        let longest = self.channels.keys().map(|channel| channel.len()).max().unwrap_or(0) + 4 * 1024;
+        let longest = self.longest + 4 * 1024;
         // So much in one go: also a server that never stops talking is looked at in slices.
         for _ in 0..100 {
             let Some(connection) = &mut self.connection else { return };
