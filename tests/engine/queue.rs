@@ -1,6 +1,6 @@
 //! A wait in the queue: the waiter is told, and whatever way it ends, it leaves nothing behind.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{cell::Cell, rc::Rc};
 
 use redis_lock::{
     lock::{
