@@ -4,8 +4,9 @@
 use std::{
     cell::Cell,
     collections::HashMap,
+    os::fd::RawFd,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
@@ -14,13 +15,18 @@ use std::{
 use crate::{
     lock::{
         keys::Key,
-        ports::{Busy, Call, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Store, Subscription, Vote, Woken},
+        lease,
+        ports::{
+            Busy, Call, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Renewals, Renewer, Store, Subscription,
+            Vote, Woken,
+        },
         queue::{Place, Queue, Queued},
         time::Moment,
         token::{Holder, Token},
         ttl::Ttl,
     },
     sys::{
+        clock::SystemClock,
         fork::{self, PerProcess},
         poll::{self, Waited},
     },
@@ -122,6 +128,18 @@ impl Lease {
     }
 }
 
+impl Memory {
+    fn start_anew(key: &Key, token: &Token, ttl: Ttl, now: Moment) -> Renewal {
+        keys().with(key, now, |entry, _| match &mut entry.lease {
+            Some(lease) if lease.token == *token => {
+                lease.expires = now.plus(ttl.as_duration());
+                Renewal::Renewed
+            }
+            _ => Renewal::Lost,
+        })
+    }
+}
+
 impl Store for Memory {
     fn name(&self) -> &str {
         "memory://"
@@ -178,14 +196,7 @@ impl Store for Memory {
     }
 
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
-        let now = call.clock.now();
-        keys().with(key, now, |entry, _| match &mut entry.lease {
-            Some(lease) if lease.token == *token => {
-                lease.expires = now.plus(ttl.as_duration());
-                Renewal::Renewed
-            }
-            _ => Renewal::Lost,
-        })
+        Self::start_anew(key, token, ttl, call.clock.now())
     }
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault> {
@@ -199,6 +210,43 @@ impl Store for Memory {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let ear = format!("{:016x}", COUNT.fetch_add(1, SeqCst));
         Ok(Box::new(Ear { ear, wait: Cell::new(0), process: fork::process() }))
+    }
+
+    fn renewals(&self) -> Arc<dyn Renewals> {
+        Arc::new(*self)
+    }
+}
+
+impl Renewals for Memory {
+    fn name(&self) -> &str {
+        Store::name(self)
+    }
+
+    fn open(&self, _: &Call) -> Result<Box<dyn Renewer>, Fault> {
+        Ok(Box::<MemoryRenewer>::default())
+    }
+}
+
+/// It answers at once.
+#[derive(Default)]
+struct MemoryRenewer(Vec<Renewal>);
+
+impl Renewer for MemoryRenewer {
+    fn is_alive(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, leases: &[(&lease::Lease, Ttl)]) {
+        let now = SystemClock.now();
+        self.0 = leases.iter().map(|(lease, ttl)| Memory::start_anew(lease.key(), lease.token(), *ttl, now)).collect();
+    }
+
+    fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault> {
+        Ok(Some(std::mem::take(&mut self.0)))
+    }
+
+    fn awaited(&self) -> Option<(RawFd, i16)> {
+        None
     }
 }
 

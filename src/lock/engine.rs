@@ -5,10 +5,12 @@
 //! - A release whose answer was lost is sent again; "not ours" then means that the first one ran.
 //! - Only a definite answer settles a lease. Until then its token is kept, so that somebody can free it.
 
+use std::time::Duration;
+
 use super::{
     error::Error,
     keys::Key,
-    lease::{Lease, State},
+    lease::{Lease, State, Turn},
     options::Limits,
     ports::{Call, Cause, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Store, WakeUp},
     time::Moment,
@@ -28,6 +30,7 @@ impl Engine<'_> {
     /// True: it was ours, and the key is free now. False: it was not ours any more.
     pub fn release(&self, lease: &Lease, until: Moment) -> Result<bool, Error> {
         let call = self.call(until);
+        let _leaving = lease.leaving();
         let mut first = true;
         loop {
             let state = lease.state();
@@ -65,15 +68,13 @@ impl Engine<'_> {
             return Ok(false);
         }
         let call = self.call(self.deadline());
+        let _turn = self.turn(lease, &call)?;
         let mut first = true;
         loop {
             let sent = self.clock.now();
             let before = lease.sending(sent, ttl);
             let fault = match self.store.refresh(lease.key(), lease.token(), ttl, &call) {
-                Renewal::Renewed => {
-                    lease.granted(sent, ttl);
-                    return Ok(true);
-                }
+                Renewal::Renewed => return Ok(lease.refreshed(sent, ttl)),
                 Renewal::Lost => {
                     Self::not_ours(lease);
                     return Ok(false);
@@ -93,7 +94,24 @@ impl Engine<'_> {
     }
 
     fn not_ours(lease: &Lease) {
-        if lease.state() == State::Held { lease.lost() } else { lease.settled() }
+        if matches!(lease.state(), State::Held | State::Overdue) { lease.lost() } else { lease.settled() }
+    }
+
+    /// Waits for the answer to a renewal of the keeper's, if one is under way.
+    pub(super) fn turn<'a>(&self, lease: &'a Lease, call: &Call) -> Result<Turn<&'a Lease>, Error> {
+        const PAUSE: Duration = Duration::from_millis(1);
+        loop {
+            if let Some(turn) = Lease::turn(lease) {
+                return Ok(turn);
+            }
+            let now = self.clock.now();
+            if now >= call.until {
+                let (server, cause) = (self.store.name().into(), Cause::NoAnswer("a renewal is under way".into()));
+                return Err(Self::error(Fault { server, cause }));
+            }
+            self.wake_up.sleep(now.plus(PAUSE).min(call.until), self.clock, self.interrupt);
+            self.go_on(lease)?;
+        }
     }
 
     /// Who holds the key.
@@ -109,6 +127,7 @@ impl Engine<'_> {
         let call = self.call(self.deadline());
         let Some(Occupant { token, .. }) = self.occupant(key, &call)? else { return Ok(false) };
         let own = own.filter(|own| *own.token() == token);
+        let _leaving = own.map(Lease::leaving);
         let mut first = true;
         loop {
             let fault = match self.store.leave(key, &token, None, &call) {

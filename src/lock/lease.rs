@@ -1,17 +1,20 @@
-//! One holding of a key, and what is known of it. Shared between threads, so all of its state is atomic.
+//! One holding of a key, and what is known of it. Its holder's thread and the keeper share it without a mutex, which a
+//! forked child could inherit locked.
 //!
-//! Two rules keep it honest:
+//! Three rules keep it honest:
 //! - Validity counts from before the request that was granted, and never with a longer ttl than that of any request
 //!   of this token whose fate is unknown: such a request may still run, late, and cut the key's life to its own ttl.
 //! - A token whose release may be under way is never believed again: the release may still run, late.
+//! - Requests that may prolong it are under way one at a time (`Turn`), so that the answer that came last is that of
+//!   the request that ran last. A release waits for none: an answer that comes after it changes nothing.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::{ops::Deref, sync::Arc, time::Duration};
+
+// Tries all orders in which threads can meet.
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use super::{keys::Key, time::Moment, token::Token, ttl::Ttl};
 
@@ -27,6 +30,8 @@ pub enum State {
     Releasing,
     /// Given up, and not known to be free.
     Abandoned,
+    /// Its validity ended, and its holder was told so; the key may still hold our token.
+    Overdue,
     /// Ended before it was released.
     Lost,
     /// Free, or never ours.
@@ -34,7 +39,8 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [Self; 6] = [Self::Unsure, Self::Held, Self::Releasing, Self::Abandoned, Self::Lost, Self::Settled];
+    const ALL: [Self; 7] =
+        [Self::Unsure, Self::Held, Self::Releasing, Self::Abandoned, Self::Overdue, Self::Lost, Self::Settled];
 }
 
 #[derive(Debug)]
@@ -43,14 +49,76 @@ pub struct Lease {
     token: Token,
     /// The process that acquired it; a forked child inherits the object, but not the lease.
     process: u64,
-    state: AtomicU8,
-    /// Nanoseconds of the moment until which it is surely ours.
-    valid_until: AtomicU64,
+    /// State, validity and who is at it, as one word: they change together.
+    word: AtomicU64,
     /// Milliseconds: the least ttl of the requests whose fate is unknown.
     least_unknown_ttl: AtomicU64,
     /// Milliseconds: the greatest ttl that was asked for.
     greatest_ttl: AtomicU64,
     tainted: AtomicBool,
+    loss_was_noticed: AtomicBool,
+}
+
+/// Bits 0 to 2: the state; 3: a request that may prolong it is under way; 4: a release is; the rest: until when it is
+/// surely ours, in nanoseconds, rounded down.
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+impl Word {
+    const STATE: u64 = 0b111;
+    const TURN: u64 = 1 << 3;
+    const LEAVING: u64 = 1 << 4;
+    const FLAGS: u64 = 0b11111;
+
+    fn state(self) -> State {
+        usize::try_from(self.0 & Self::STATE).ok().and_then(|at| State::ALL.get(at)).copied().unwrap_or(State::Unsure)
+    }
+
+    fn with_state(self, state: State) -> Self {
+        Self(self.0 & !Self::STATE | state as u64)
+    }
+
+    fn valid_until(self) -> Moment {
+        Moment::from_nanos(self.0 & !Self::FLAGS)
+    }
+
+    fn with_valid_until(self, moment: Moment) -> Self {
+        Self(self.0 & Self::FLAGS | moment.as_nanos() & !Self::FLAGS)
+    }
+
+    fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    fn is_valid(self, now: Moment) -> bool {
+        self.state() == State::Held && now < self.valid_until()
+    }
+}
+
+/// The right to send a request that may prolong a lease.
+#[derive(Debug)]
+pub struct Turn<L: Deref<Target = Lease>>(L);
+
+impl<L: Deref<Target = Lease>> Turn<L> {
+    pub fn lease(&self) -> &Lease {
+        &self.0
+    }
+}
+
+impl<L: Deref<Target = Lease>> Drop for Turn<L> {
+    fn drop(&mut self) {
+        self.0.word.fetch_and(!Word::TURN, SeqCst);
+    }
+}
+
+/// While a release is under way.
+#[derive(Debug)]
+pub struct Leaving<'a>(&'a Lease);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.word.fetch_and(!Word::LEAVING, SeqCst);
+    }
 }
 
 impl Lease {
@@ -61,11 +129,11 @@ impl Lease {
             key,
             token,
             process,
-            state: AtomicU8::new(State::Unsure as u8),
-            valid_until: AtomicU64::new(Self::NEVER_VALID.as_nanos()),
+            word: AtomicU64::new(Word(0).with_state(State::Unsure).with_valid_until(Self::NEVER_VALID).0),
             least_unknown_ttl: AtomicU64::new(u64::MAX),
             greatest_ttl: AtomicU64::new(0),
             tainted: AtomicBool::new(false),
+            loss_was_noticed: AtomicBool::new(false),
         }
     }
 
@@ -81,27 +149,51 @@ impl Lease {
         self.process
     }
 
+    fn word(&self) -> Word {
+        Word(self.word.load(SeqCst))
+    }
+
+    /// Gives what was before; None: nothing was to be changed.
+    fn change(&self, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
+        let changed = self.word.fetch_update(SeqCst, SeqCst, |word| change(Word(word)).map(|word| word.0));
+        changed.ok().map(Word)
+    }
+
+    fn set_state(&self, state: State) {
+        self.change(|word| Some(word.with_state(state)));
+    }
+
     pub fn state(&self) -> State {
-        State::ALL.get(usize::from(self.state.load(SeqCst))).copied().unwrap_or(State::Unsure)
+        self.word().state()
     }
 
     pub fn valid_until(&self) -> Moment {
-        Moment::from_nanos(self.valid_until.load(SeqCst))
+        self.word().valid_until()
     }
 
     /// Whether it is surely ours now.
     pub fn is_valid(&self, now: Moment) -> bool {
-        self.state() == State::Held && now < self.valid_until()
+        self.word().is_valid(now)
     }
 
     /// Whether it was ours and ended before it was released.
     pub fn is_expired(&self, now: Moment) -> bool {
-        match self.state() {
-            State::Held => now >= self.valid_until(),
-            State::Abandoned => self.valid_until() != Self::NEVER_VALID && now >= self.valid_until(),
-            State::Lost => true,
+        let word = self.word();
+        match word.state() {
+            State::Held => now >= word.valid_until(),
+            State::Abandoned => word.valid_until() != Self::NEVER_VALID && now >= word.valid_until(),
+            State::Overdue | State::Lost => true,
             State::Unsure | State::Releasing | State::Settled => false,
         }
+    }
+
+    /// How long it is surely ours yet: nothing, where it ran out or was lost. None: it never was, or it was released.
+    pub fn remaining(&self, now: Moment) -> Option<Duration> {
+        if self.is_expired(now) {
+            return Some(Duration::ZERO);
+        }
+        let word = self.word();
+        word.is_valid(now).then(|| word.valid_until().since(now))
     }
 
     /// Whether the key may still hold our token.
@@ -111,9 +203,10 @@ impl Lease {
 
     /// Whether its holder may still have a use for the token. Not where it was never ours, or surely is no more.
     pub fn is_worth_knowing(&self) -> bool {
-        match self.state() {
-            State::Unsure | State::Held | State::Releasing => true,
-            State::Abandoned => self.valid_until() != Self::NEVER_VALID,
+        let word = self.word();
+        match word.state() {
+            State::Unsure | State::Held | State::Releasing | State::Overdue => true,
+            State::Abandoned => word.valid_until() != Self::NEVER_VALID,
             State::Lost | State::Settled => false,
         }
     }
@@ -128,49 +221,117 @@ impl Lease {
         self.least_unknown_ttl.load(SeqCst) != u64::MAX
     }
 
-    /// A request that was sent at `sent` was granted.
-    pub fn granted(&self, sent: Moment, ttl: Ttl) {
-        self.greatest_ttl.fetch_max(ttl.as_millis(), SeqCst);
-        self.valid_until.store(self.validity(sent, ttl).as_nanos(), SeqCst);
-        self.state.store(State::Held as u8, SeqCst);
-    }
-
     /// Whether a release of this token may still run, late: then no later acquire with it can be believed.
     pub fn is_tainted(&self) -> bool {
         self.tainted.load(SeqCst)
     }
 
+    /// True for the first who asks after a loss: it is counted once.
+    pub fn notice_loss(&self) -> bool {
+        !self.loss_was_noticed.swap(true, SeqCst)
+    }
+
+    /// None: someone else's turn is not over.
+    pub fn turn<L: Deref<Target = Self>>(this: L) -> Option<Turn<L>> {
+        let before = this.word.fetch_or(Word::TURN, SeqCst);
+        (!Word(before).has(Word::TURN)).then(|| Turn(this))
+    }
+
+    /// The keeper's turn to renew it. None: it is not ours any more, or it is its holder's turn.
+    pub fn turn_to_renew<L: Deref<Target = Self>>(this: L, now: Moment) -> Option<Turn<L>> {
+        this.change(|word| {
+            let may = word.is_valid(now) && !word.has(Word::TURN | Word::LEAVING);
+            may.then_some(Word(word.0 | Word::TURN))
+        })?;
+        Some(Turn(this))
+    }
+
+    /// Before a release is sent: what a renewal is answered from now on is no loss.
+    pub fn leaving(&self) -> Leaving<'_> {
+        self.word.fetch_or(Word::LEAVING, SeqCst);
+        Leaving(self)
+    }
+
+    /// An acquire that was sent at `sent` was granted.
+    pub fn granted(&self, sent: Moment, ttl: Ttl) {
+        self.loss_was_noticed.store(false, SeqCst);
+        self.set_valid(sent, ttl, |_| true);
+    }
+
+    /// The holder's refresh that was sent at `sent` was granted. False: its holder was told meanwhile that it is over.
+    pub fn refreshed(&self, sent: Moment, ttl: Ttl) -> bool {
+        self.set_valid(sent, ttl, |word| matches!(word.state(), State::Held | State::Unsure))
+    }
+
+    /// The keeper's renewal that was sent at `sent` was granted. It does not bring back what has ended meanwhile.
+    pub fn renewed(&self, sent: Moment, ttl: Ttl, now: Moment) -> bool {
+        self.set_valid(sent, ttl, |word| word.is_valid(now))
+    }
+
+    fn set_valid(&self, sent: Moment, ttl: Ttl, if_so: impl Fn(Word) -> bool) -> bool {
+        self.greatest_ttl.fetch_max(ttl.as_millis(), SeqCst);
+        let validity = sent.plus(self.at_most(ttl).validity());
+        self.change(|word| if_so(word).then(|| word.with_valid_until(validity).with_state(State::Held))).is_some()
+    }
+
+    /// What a request with this ttl can be believed to give, as long as others of unknown fate may run after it.
+    pub fn at_most(&self, ttl: Ttl) -> Ttl {
+        ttl.at_most_millis(self.least_unknown_ttl.load(SeqCst))
+    }
+
     /// A request that is sent now may run at any moment from now on. Gives what was known before.
     pub fn sending(&self, sent: Moment, ttl: Ttl) -> Moment {
-        Moment::from_nanos(self.valid_until.fetch_min(self.validity(sent, ttl).as_nanos(), SeqCst))
+        self.valid_at_most(sent.plus(self.at_most(ttl).validity()))
     }
 
     /// That request surely did not run.
     pub fn not_sent(&self, before: Moment) {
-        self.valid_until.store(before.as_nanos(), SeqCst);
+        self.change(|word| Some(word.with_valid_until(before)));
     }
 
     /// A request that was sent at `sent` may have run, or may yet run.
     pub fn unknown(&self, sent: Moment, ttl: Ttl) {
         self.greatest_ttl.fetch_max(ttl.as_millis(), SeqCst);
         self.least_unknown_ttl.fetch_min(ttl.as_millis(), SeqCst);
-        self.valid_until.fetch_min(self.validity(sent, ttl).as_nanos(), SeqCst);
+        self.valid_at_most(sent.plus(self.at_most(ttl).validity()));
+    }
+
+    fn valid_at_most(&self, most: Moment) -> Moment {
+        self.change(|word| Some(word.with_valid_until(word.valid_until().min(most))))
+            .map_or(Self::NEVER_VALID, Word::valid_until)
+    }
+
+    /// The keeper was told that it is not ours. True: that is a loss.
+    pub fn renewal_refused(&self) -> bool {
+        self.end_unless_leaving(State::Lost, |_| true)
+    }
+
+    /// True: its validity has ended, and nobody has said so before.
+    pub fn is_over(&self, now: Moment) -> bool {
+        self.end_unless_leaving(State::Overdue, |word| now >= word.valid_until())
+    }
+
+    fn end_unless_leaving(&self, state: State, if_so: impl Fn(Word) -> bool) -> bool {
+        self.change(|word| {
+            let ends = word.state() == State::Held && !word.has(Word::LEAVING) && if_so(word);
+            ends.then(|| word.with_state(state))
+        })
+        .is_some()
     }
 
     /// A release was sent, and its answer did not come. `was_valid`: it was surely ours until then.
     pub fn releasing(&self, was_valid: bool) {
         self.taint();
-        if was_valid {
-            self.state.store(State::Releasing as u8, SeqCst);
-        } else if self.state() != State::Releasing {
-            self.state.store(State::Abandoned as u8, SeqCst);
-        }
+        self.change(|word| match word.state() {
+            _ if was_valid => Some(word.with_state(State::Releasing)),
+            State::Releasing | State::Overdue => None,
+            _ => Some(word.with_state(State::Abandoned)),
+        });
     }
 
     /// An acquire that may have succeeded was given up before anybody believed in it.
     pub fn withdrawn(&self) {
-        self.valid_until.store(Self::NEVER_VALID.as_nanos(), SeqCst);
-        self.state.store(State::Abandoned as u8, SeqCst);
+        self.change(|word| Some(word.with_valid_until(Self::NEVER_VALID).with_state(State::Abandoned)));
     }
 
     /// A release of this token may run at any time from now on.
@@ -179,20 +340,16 @@ impl Lease {
     }
 
     pub fn lost(&self) {
-        self.state.store(State::Lost as u8, SeqCst);
+        self.set_state(State::Lost);
     }
 
     pub fn settled(&self) {
-        self.state.store(State::Settled as u8, SeqCst);
-    }
-
-    fn validity(&self, sent: Moment, ttl: Ttl) -> Moment {
-        let least = self.least_unknown_ttl.load(SeqCst);
-        sent.plus(ttl.at_most_millis(least).validity())
+        self.set_state(State::Settled);
     }
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 
@@ -206,6 +363,11 @@ mod tests {
 
     fn ttl(seconds: f64) -> Ttl {
         Ttl::from_seconds(seconds).unwrap()
+    }
+
+    /// As precisely as it is kept.
+    fn until(sent: u64, seconds: f64) -> Moment {
+        Moment::from_nanos(at(sent).plus(ttl(seconds).validity()).as_nanos() & !31)
     }
 
     #[test]
@@ -222,12 +384,12 @@ mod tests {
         let lease = lease();
         lease.granted(at(0), ttl(30.0));
         lease.unknown(at(1_000), ttl(2.0));
-        assert_eq!(lease.valid_until(), at(1_000).plus(ttl(2.0).validity()));
+        assert_eq!(lease.valid_until(), until(1_000, 2.0));
         // It may run as late as it likes: a longer refresh cannot be trusted for longer.
         lease.granted(at(2_000), ttl(30.0));
-        assert_eq!(lease.valid_until(), at(2_000).plus(ttl(2.0).validity()));
+        assert_eq!(lease.valid_until(), until(2_000, 2.0));
         lease.granted(at(3_000), ttl(1.0));
-        assert_eq!(lease.valid_until(), at(3_000).plus(ttl(1.0).validity()));
+        assert_eq!(lease.valid_until(), until(3_000, 1.0));
     }
 
     #[test]
@@ -235,7 +397,7 @@ mod tests {
         let lease = lease();
         lease.granted(at(0), ttl(2.0));
         lease.unknown(at(100), ttl(30.0));
-        assert_eq!(lease.valid_until(), at(0).plus(ttl(2.0).validity()));
+        assert_eq!(lease.valid_until(), until(0, 2.0));
     }
 
     #[test]
@@ -246,5 +408,55 @@ mod tests {
         assert!(lease.is_expired(at(1)) && !lease.is_valid(at(1)) && !lease.may_live());
         lease.settled();
         assert!(!lease.is_expired(at(1)) && !lease.may_live());
+    }
+
+    #[test]
+    fn requests_that_prolong_are_under_way_one_at_a_time() {
+        let lease = lease();
+        let first = Lease::turn(&lease).unwrap();
+        assert!(Lease::turn(&lease).is_none());
+        lease.granted(at(0), ttl(1.0));
+        assert!(Lease::turn_to_renew(&lease, at(1)).is_none());
+        drop(first);
+        let renewal = Lease::turn_to_renew(&lease, at(1)).unwrap();
+        assert!(Lease::turn(&lease).is_none());
+        drop(renewal);
+        assert!(Lease::turn_to_renew(&lease, at(988)).is_none(), "not once it has ended");
+    }
+
+    #[test]
+    fn a_renewal_prolongs_what_is_valid_and_brings_nothing_back() {
+        let lease = lease();
+        lease.granted(at(0), ttl(1.0));
+        lease.renewed(at(300), ttl(1.0), at(301));
+        assert_eq!(lease.valid_until(), until(300, 1.0));
+        lease.renewed(at(1200), ttl(1.0), at(1288));
+        assert!(!lease.is_valid(at(1288)) && lease.is_expired(at(1288)));
+        assert!(lease.is_over(at(1288)) && !lease.is_over(at(1288)), "said once");
+        lease.renewed(at(1200), ttl(1.0), at(1201));
+        assert_eq!((lease.state(), lease.remaining(at(1201))), (State::Overdue, Some(Duration::ZERO)));
+        assert!(lease.may_live(), "and is freed all the same");
+    }
+
+    #[test]
+    fn what_a_renewal_is_answered_after_the_release_is_no_loss() {
+        let lease = lease();
+        lease.granted(at(0), ttl(1.0));
+        let leaving = lease.leaving();
+        assert!(!lease.renewal_refused() && Lease::turn_to_renew(&lease, at(1)).is_none());
+        assert!(!lease.is_over(at(2_000)));
+        lease.settled();
+        drop(leaving);
+        lease.renewed(at(300), ttl(1.0), at(301));
+        assert!(!lease.renewal_refused() && lease.state() == State::Settled);
+    }
+
+    #[test]
+    fn a_release_that_failed_leaves_the_lease_to_the_keeper() {
+        let lease = lease();
+        lease.granted(at(0), ttl(1.0));
+        drop(lease.leaving());
+        assert!(Lease::turn_to_renew(&lease, at(1)).is_some());
+        assert!(lease.renewal_refused() && lease.state() == State::Lost && lease.notice_loss() && !lease.notice_loss());
     }
 }

@@ -8,11 +8,26 @@ use super::{error::BadValue, time::Moment, ttl::Ttl};
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub ttl: Ttl,
+    /// Whether the keeper renews the lease.
+    pub renew: bool,
+    /// How long after the acquire it does so at most; `Duration::MAX`: no limit.
+    pub max_hold: Duration,
+    /// Whether the loss of the lease interrupts `synchronized`.
+    pub interrupt: bool,
     pub auto_release: bool,
     pub limits: Limits,
     pub poll: Poll,
     /// Whether the token names host, process and time.
     pub identify: bool,
+}
+
+impl Options {
+    /// A shorter lease would not outlive a few lost requests, and keep a thread busy.
+    pub const LEAST_RENEWED: Duration = Duration::from_millis(100);
+
+    pub fn is_too_short_to_renew(&self) -> bool {
+        self.renew && self.ttl.as_duration() < Self::LEAST_RENEWED
+    }
 }
 
 /// How long the parts of a call may take. A call ends within its wait + connect + 2 × command.
@@ -52,6 +67,17 @@ impl Poll {
     }
 }
 
+/// How long a lease is renewed: more than zero, infinity included.
+pub fn max_hold_from_seconds(seconds: f64) -> Result<Duration, BadValue> {
+    if seconds.is_nan() {
+        return Err(BadValue("must not be NAN".into()));
+    }
+    if seconds <= 0.0 {
+        return Err(BadValue("must be greater than 0".into()));
+    }
+    Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
 /// A duration that must be positive and finite: a time-out, or the time between two looks.
 pub fn positive_duration(seconds: f64) -> Result<Duration, BadValue> {
     Duration::try_from_secs_f64(seconds)
@@ -69,6 +95,15 @@ mod tests {
         assert_eq!(positive_duration(0.25), Ok(Duration::from_millis(250)));
         for bad in [0.0, -1.0, 0.0001, 1e9, f64::INFINITY, f64::NAN] {
             assert!(positive_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn renewal_may_be_unlimited_but_not_empty() {
+        assert_eq!(max_hold_from_seconds(0.5), Ok(Duration::from_millis(500)));
+        assert_eq!(max_hold_from_seconds(f64::INFINITY), Ok(Duration::MAX));
+        for bad in [0.0, -0.0, -1.0, f64::NEG_INFINITY, f64::NAN] {
+            assert!(max_hold_from_seconds(bad).is_err(), "{bad}");
         }
     }
 

@@ -3,8 +3,11 @@
 //! A store makes one bounded attempt; whether to try again, and what may be concluded, is the engine's to decide.
 //! Its answers are never a bool: an answer that did not come is unknown, and unknown is not "no".
 
+use std::{os::fd::RawFd, sync::Arc};
+
 use super::{
     keys::Key,
+    lease::Lease,
     options::Limits,
     queue::{Place, Queued},
     time::Moment,
@@ -61,6 +64,33 @@ pub trait Store {
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault>;
     /// What offers of this key can be heard by, once it listens.
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault>;
+    /// The same server, for the keeper's thread.
+    fn renewals(&self) -> Arc<dyn Renewals>;
+}
+
+/// A server, as the keeper knows it.
+pub trait Renewals: Send + Sync {
+    fn name(&self) -> &str;
+    /// Opens a connection for renewals, within the bounds of the call.
+    fn open(&self, call: &Call) -> Result<Box<dyn Renewer>, Fault>;
+}
+
+/// A connection on which leases are renewed, many in one go and one go at a time. Nothing of it ever waits.
+pub trait Renewer: Send {
+    /// Whether the next go can begin, as far as can be known without asking the server.
+    fn is_alive(&self) -> bool;
+    /// Begins to start the ttls of these anew, where the tokens hold the keys.
+    fn begin(&mut self, leases: &[(&Lease, Ttl)]);
+    /// Goes on. When all answers have come, gives them, in the order of the leases. After a fault it is of no use.
+    fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault>;
+    /// What it waits for, as for poll(2), and before what it can not go on.
+    fn awaited(&self) -> Option<(RawFd, i16)>;
+}
+
+/// Who is to be told of a loss at once.
+pub trait Alarm: Send + Sync {
+    /// Called by the keeper's thread, again and again until the lease is forgotten.
+    fn ring(&self);
 }
 
 /// What a waiter hears offers by, for one wait after another. It ends when it is dropped.

@@ -21,6 +21,10 @@ impl Moment {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(duration)))
+    }
+
     /// How long after `earlier` this is; zero if it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

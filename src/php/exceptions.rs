@@ -13,7 +13,7 @@ use ext_php_rs::{
     args::ArgInfoTables,
     builders::{ClassBuilder, ClassProperty},
     error::{Result, php_error},
-    ffi::{zend_class_entry, zend_read_property, zend_throw_error, zend_throw_exception},
+    ffi::{zend_class_entry, zend_object, zend_read_property, zend_throw_error, zend_throw_exception},
     flags::{ErrorType, PropertyFlags},
     types::Zval,
     zend::{ClassEntry, ce, try_catch},
@@ -24,10 +24,13 @@ use super::{
     method::{self, Stop, c_string},
     zend,
 };
-use crate::lock::{
-    error::{Error, seconds},
-    ports::{Busy, Cause},
-    token::{Holder, Identity},
+use crate::{
+    keeper::Loss,
+    lock::{
+        error::{Error, seconds},
+        ports::{Busy, Cause},
+        token::{Holder, Identity},
+    },
 };
 
 type Class = AtomicPtr<zend_class_entry>;
@@ -124,6 +127,11 @@ pub fn randomness(message: &str) -> Stop {
     throw(&BASE, message)
 }
 
+/// The lease was freed again: it would have ended unseen.
+pub fn no_thread(key: &[u8], error: &std::io::Error) -> Stop {
+    throw(&BASE, &format!("The lock {} cannot be looked after: no thread could be started: {error}", quoted(key)))
+}
+
 /// The token of a lock that the application named itself must not be used again.
 pub fn tainted(key: &[u8]) -> Stop {
     throw(
@@ -147,15 +155,34 @@ pub fn timeout(key: &[u8], busy: Option<&Busy>, waited: std::time::Duration) -> 
     throw(&LOCK_TIMEOUT, &format!("The lock {} could not be had within {waited}{who}{ahead}", quoted(key)))
 }
 
-pub fn lost(key: &[u8], mut result: Zval) -> Stop {
+/// `result`: what the callable returned; None: it was interrupted.
+pub fn lost(key: &[u8], loss: Option<&Loss>, result: Option<Zval>) -> Stop {
     let class = LOCK_LOST.load(SeqCst);
-    let message = format!("The lock {} was lost before its holder had finished", quoted(key));
+    let message = format!("The lock {} was lost before its holder had finished{}", quoted(key), why(loss));
     // SAFETY: as in `throw`; the object is new, and the engine copies the value.
     unsafe {
         let object = zend_throw_exception(class, c_string(&message).as_ptr(), 0);
-        zend::zend_update_property(class, object, RESULT.as_ptr(), RESULT.count_bytes(), &mut result);
+        if let Some(mut result) = result {
+            zend::zend_update_property(class, object, RESULT.as_ptr(), RESULT.count_bytes(), &mut result);
+        }
     }
     Stop::Thrown
+}
+
+/// Whether it is the exception that says that a lock was lost.
+pub fn is_lost(exception: *const zend_object) -> bool {
+    // SAFETY: null, or an object that lives.
+    unsafe { exception.as_ref() }.is_some_and(|object| object.instance_of(entry(LOCK_LOST.load(SeqCst))))
+}
+
+/// Why a lease ended, as a message goes on.
+pub fn why(loss: Option<&Loss>) -> String {
+    match loss {
+        None => String::new(),
+        Some(Loss::RanOut) => ": its ttl ran out".into(),
+        Some(Loss::NotOurs) => ": its renewal was refused, for the key was not ours any more".into(),
+        Some(Loss::NotRenewed(fault)) => format!(": it could not be renewed in time ({fault})"),
+    }
 }
 
 pub fn logic(message: &str) -> Stop {

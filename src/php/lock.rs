@@ -7,8 +7,15 @@ use std::{
     time::Duration,
 };
 
-use super::{exceptions, interrupt::Pump, method::Stop, request, stores::SharedStore};
+use super::{
+    exceptions,
+    interrupt::{Pump, Quiet},
+    method::Stop,
+    request,
+    stores::SharedStore,
+};
 use crate::{
+    keeper::{self, Kept, Loss, Upkeep, Watched},
     lock::{
         acquire::{Acquire, Acquired},
         engine::Engine,
@@ -34,14 +41,24 @@ pub struct RedisLock {
     lease: RefCell<Option<Arc<Lease>>>,
     /// What it heard offers by when it last had to wait.
     subscription: Cell<Option<Box<dyn Subscription>>>,
+    /// Its lease, as the keeper knows it.
+    kept: Cell<Option<Kept>>,
     /// A call that talks to the server is under way; a signal handler that runs meanwhile may try another.
     in_use: Cell<bool>,
 }
 
 impl RedisLock {
     pub fn new(key: Key, options: Options, store: Rc<SharedStore>) -> Self {
-        let (lease, subscription, in_use) = (RefCell::new(None), Cell::new(None), Cell::new(false));
-        Self { key: Arc::new(key), options, store, owner: None, lease, subscription, in_use }
+        Self {
+            key: Arc::new(key),
+            options,
+            store,
+            owner: None,
+            lease: RefCell::new(None),
+            subscription: Cell::new(None),
+            kept: Cell::new(None),
+            in_use: Cell::new(false),
+        }
     }
 
     /// A handle on a lease of which nothing is known but its token.
@@ -67,6 +84,7 @@ impl RedisLock {
             let key = exceptions::quoted(self.key.name());
             return Err(exceptions::logic(&format!("RedisLock::{method}(): this object holds the lock {key} already")));
         }
+        self.look_no_more();
         self.free_remains(&engine, start, &pump)?;
         loop {
             let lease = self.next_lease()?;
@@ -87,6 +105,9 @@ impl RedisLock {
             match acquired {
                 Ok(acquired) => {
                     request::catch_up(&self.store);
+                    if matches!(acquired, Acquired::Held) && self.options.renew {
+                        self.look_after(&lease, true)?;
+                    }
                     return Ok(acquired);
                 }
                 // A handler forked, and this is the child: it waits on its own account.
@@ -101,6 +122,44 @@ impl RedisLock {
                 }
             }
         }
+    }
+
+    /// The keeper does, from now on: renews it, where that is to be, or only watches for its end.
+    pub(super) fn look_after(&self, lease: &Arc<Lease>, renew: bool) -> Result<Kept, Stop> {
+        let Options { ttl, max_hold, limits, .. } = self.options;
+        let upkeep = renew.then(|| Upkeep {
+            ttl,
+            until: SystemClock.now().plus(max_hold),
+            address: self.store.address.clone(),
+            server: self.store.renewals.clone(),
+            limits,
+        });
+        self.look_no_more();
+        match request::look_after(Watched { lease: lease.clone(), upkeep, alarm: None }) {
+            Ok(kept) => {
+                self.kept.set(Some(kept));
+                Ok(kept)
+            }
+            Err(error) => {
+                let engine = self.engine(&Quiet);
+                if engine.release(lease, engine.deadline()).is_ok() {
+                    request::forget(lease);
+                }
+                Err(exceptions::no_thread(self.key.name(), &error))
+            }
+        }
+    }
+
+    pub(super) fn kept(&self) -> Option<Kept> {
+        self.kept.get()
+    }
+
+    /// No more of what is asked of the keeper. Gives what it knows of a loss.
+    pub(super) fn look_no_more(&self) -> Option<Loss> {
+        let kept = self.kept.take()?;
+        let loss = keeper::loss(kept);
+        request::look_no_more(kept);
+        loss
     }
 
     /// So that the object is never refused because of its own old key.
@@ -136,11 +195,17 @@ impl RedisLock {
     }
 
     pub fn release(&self) -> Result<bool, Stop> {
-        let Some(lease) = self.handle().filter(|lease| lease.may_live()) else { return Ok(false) };
+        let Some(lease) = self.handle().filter(|lease| lease.may_live()) else {
+            self.look_no_more();
+            return Ok(false);
+        };
         let _use = self.begin("release")?;
         let pump = Pump::default();
         let engine = self.engine(&pump);
+        // Whatever comes of it: who wants to be rid of the lock does not keep it.
+        self.look_no_more();
         let released = engine.release(&lease, engine.deadline());
+        request::count_loss(&lease);
         if !lease.may_live() {
             request::forget(&lease);
         }
@@ -159,9 +224,23 @@ impl RedisLock {
         let pump = Pump::default();
         let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.ttl));
         match &refreshed {
-            Ok(true) if self.options.auto_release => request::keep(&lease, &self.store, self.options.limits),
-            Ok(false) if !lease.may_live() => request::forget(&lease),
-            _ => {}
+            Ok(true) => {
+                if self.options.auto_release {
+                    request::keep(&lease, &self.store, self.options.limits);
+                }
+                match self.kept() {
+                    Some(kept) => keeper::look_again(kept),
+                    None if self.options.renew => self.look_after(&lease, true).map(|_| ())?,
+                    None => {}
+                }
+            }
+            Ok(false) => {
+                request::count_loss(&lease);
+                if !lease.may_live() {
+                    request::forget(&lease);
+                }
+            }
+            Err(_) => {}
         }
         finish(&pump, refreshed, false)
     }
@@ -175,12 +254,7 @@ impl RedisLock {
     }
 
     pub fn remaining(&self) -> Option<Duration> {
-        let lease = self.lease()?;
-        let now = SystemClock.now();
-        (lease.is_valid(now) || lease.is_expired(now)).then(|| match lease.state() {
-            State::Held => lease.valid_until().since(now),
-            _ => Duration::ZERO,
-        })
+        self.lease()?.remaining(SystemClock.now())
     }
 
     pub fn key(&self) -> &[u8] {
@@ -208,6 +282,7 @@ impl RedisLock {
         let own = self.lease();
         let evicted = self.engine(&pump).evict(&self.key, own.as_deref());
         if let Some(own) = own.filter(|own| !own.may_live()) {
+            self.look_no_more();
             request::forget(&own);
         }
         finish(&pump, evicted, false)
@@ -270,6 +345,7 @@ impl Drop for InUse<'_> {
 
 impl Drop for RedisLock {
     fn drop(&mut self) {
+        self.look_no_more();
         if let Some(lease) = self.lease.take() {
             request::free(&lease);
         }

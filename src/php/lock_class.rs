@@ -10,34 +10,38 @@ use ext_php_rs::{
 
 use super::{
     args::Args,
+    asked::{Asked, ttl},
     exceptions,
     lock::RedisLock,
     method::{
-        self, BOOL, Class, MIXED, Method, STRING, Stop, handler, method, nullable, optional, registered_class,
+        self, ARRAY, BOOL, Class, MIXED, Method, STRING, Stop, handler, method, nullable, optional, registered_class,
         required, static_method,
     },
     settings, stores,
 };
-use crate::lock::{
-    error::BadValue,
-    keys::Key,
-    options::Options,
-    token::{Holder, Token},
-    ttl::Ttl,
+use crate::{
+    keeper,
+    lock::{
+        error::BadValue,
+        keys::Key,
+        options::Options,
+        token::{Holder, Token},
+    },
+    stats::{self, Counter},
 };
 
 registered_class!(RedisLock);
 
 impl Class for RedisLock {
     const RETURN_STATIC: &'static [&'static str] = &["restore"];
-    const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 3), ("restore", 1), ("restore", 4)];
+    const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 6), ("restore", 1), ("restore", 7)];
 
     fn constructor_args() -> (usize, Vec<Arg<'static>>) {
         (1, [required("key", DataType::String)].into_iter().chain(lock_options()).collect())
     }
 
     fn construct(args: &mut Args) -> Result<Self, Stop> {
-        args.expect(1, 5)?;
+        args.expect(1, 8)?;
         let name = args.string(1)?;
         let given = Given::read(args, 2)?;
         let key = args.check(1, Key::new(&given.prefix, name))?;
@@ -62,22 +66,20 @@ impl Class for RedisLock {
             method("getToken", handler!(get_token), 0, vec![], nullable(DataType::String)),
             method("getHolder", handler!(get_holder), 0, vec![], nullable(DataType::Array)),
             method("forceRelease", handler!(force_release), 0, vec![], BOOL),
+            static_method(method("stats", handler!(stats), 0, vec![], ARRAY)),
             static_method(method("restore", handler!(restore), 2, handle, MIXED)),
         ]
     }
 }
 
-fn lock_options() -> [Arg<'static>; 4] {
-    [
-        optional("ttl", DataType::Double, "null"),
-        optional("autoRelease", DataType::Bool, "true"),
-        optional("servers", DataType::String, "null"),
-        optional("prefix", DataType::String, "null"),
-    ]
+fn lock_options() -> impl Iterator<Item = Arg<'static>> {
+    let servers = optional("servers", DataType::String, "null");
+    let prefix = optional("prefix", DataType::String, "null");
+    Asked::args(false).into_iter().chain([servers, prefix])
 }
 
 fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
-    args.expect(2, 6)?;
+    args.expect(2, 9)?;
     let name = args.string(1)?;
     let token = args.string(2)?;
     let given = Given::read(args, 3)?;
@@ -104,22 +106,15 @@ struct Given {
 
 impl Given {
     fn read(args: &mut Args, first: u32) -> Result<Self, Stop> {
-        let ttl = ttl(args, first)?;
-        let auto_release = args.bool(first + 1, true)?;
-        let address = args.optional_string(first + 2)?;
-        let prefix = args.optional_string(first + 3)?;
+        let asked = Asked::read(args, first, false)?;
+        let servers = first + Asked::COUNT;
+        let address = args.optional_string(servers)?;
+        let prefix = args.optional_string(servers + 1)?;
         Ok(Self {
-            options: settings::options(ttl, auto_release)?,
-            store: stores::given(args, first + 2, address)?,
+            options: asked.over_settings(args)?,
+            store: stores::given(args, servers, address)?,
             prefix: prefix.map_or_else(settings::prefix, Into::into),
         })
-    }
-}
-
-pub fn ttl(args: &mut Args, position: u32) -> Result<Option<Ttl>, Stop> {
-    match args.optional_float(position)? {
-        None => Ok(None),
-        Some(seconds) => args.check(position, Ttl::from_seconds(seconds)).map(Some),
     }
 }
 
@@ -210,5 +205,23 @@ fn holder_array(holder: &Holder) -> ext_php_rs::error::Result<ext_php_rs::boxed:
 fn force_release(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     args.expect(0, 0)?;
     value.set_bool(args.this::<RedisLock>()?.force_release()?);
+    Ok(())
+}
+
+fn stats(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    let counters = [
+        ("lost", stats::get(Counter::Lost)),
+        ("renewals", stats::get(Counter::Renewals)),
+        ("renewalErrors", stats::get(Counter::RenewalErrors)),
+        ("interrupts", stats::get(Counter::Interrupts)),
+        ("kept", keeper::count() as u64),
+    ];
+    let mut array = ZendHashTable::new();
+    for (name, count) in counters {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        array.insert(name, count).map_err(|error| exceptions::error(&error.to_string()))?;
+    }
+    value.set_hashtable(array);
     Ok(())
 }

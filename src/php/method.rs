@@ -84,6 +84,7 @@ pub fn static_method((function, flags): Method) -> Method {
 /// What a method returns, and whether that may be null.
 pub struct Type(DataType, bool);
 
+pub const ARRAY: Type = Type(DataType::Array, false);
 pub const BOOL: Type = Type(DataType::Bool, false);
 pub const MIXED: Type = Type(DataType::Mixed, false);
 pub const STRING: Type = Type(DataType::String, false);

@@ -6,14 +6,17 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::Arc,
 };
 
-use super::{interrupt::Quiet, stores::SharedStore};
+use super::{critical, interrupt::Quiet, stores::SharedStore};
 use crate::{
+    keeper::{self, Kept, Watched},
     lock::{engine::Engine, lease::Lease, options::Limits, ports::Clock, time::Moment},
+    stats::{self, Counter},
     sys::{clock::SystemClock, fork, poll::Sleeper},
 };
 
@@ -27,6 +30,28 @@ struct Entry {
 
 thread_local! {
     static LEASES: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
+    /// What the keeper looks after.
+    static KEPT: RefCell<BTreeSet<Kept>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// The keeper looks after it until the request ends, or until it is told otherwise.
+pub fn look_after(watched: Watched) -> std::io::Result<Kept> {
+    let kept = keeper::keep(watched)?;
+    KEPT.with_borrow_mut(|all| all.insert(kept));
+    Ok(kept)
+}
+
+pub fn look_no_more(kept: Kept) {
+    keeper::forget(kept);
+    // At exit the thread's values may be gone.
+    let _ = KEPT.try_with(|all| all.borrow_mut().remove(&kept));
+}
+
+/// A lease that has ended before it was released is counted, once.
+pub fn count_loss(lease: &Lease) {
+    if lease.is_expired(SystemClock.now()) && lease.notice_loss() {
+        stats::add(Counter::Lost);
+    }
 }
 
 /// From now on the lease is to be freed.
@@ -98,7 +123,9 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
         wake_up: &Sleeper,
         limits: entry.limits,
     };
-    match engine.release(&entry.lease, until) {
+    let released = engine.release(&entry.lease, until);
+    count_loss(&entry.lease);
+    match released {
         Ok(_) => true,
         Err(error) => {
             if error.is_silence() {
@@ -112,6 +139,10 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
 /// The end of a request: all leases within the time of one call.
 pub extern "C" fn end(_type: i32, _module: i32) -> i32 {
     let start = SystemClock.now();
+    let _ = catch_unwind(|| {
+        critical::end();
+        KEPT.try_with(RefCell::take).unwrap_or_default().into_iter().for_each(keeper::forget);
+    });
     for entry in LEASES.try_with(RefCell::take).unwrap_or_default() {
         // Nobody is left to hear of a failure: the key's ttl ends it. A panic ends no other lease's turn.
         let _ = catch_unwind(AssertUnwindSafe(|| free_now(&entry, entry.limits.deadline(start))));

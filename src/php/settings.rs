@@ -76,31 +76,30 @@ pub fn prefix() -> Vec<u8> {
     bytes(c"redis_lock.prefix", false)
 }
 
-/// What a lock is to be: what is not given is a setting.
-pub fn options(ttl: Option<Ttl>, auto_release: bool) -> Result<Options, Stop> {
-    refuse_renew()?;
+/// What a lock is to be, if nothing else is asked for. `ttl`: instead of the setting, which is then not looked at.
+pub fn options(ttl: Option<Ttl>) -> Result<Options, Stop> {
     Ok(Options {
         ttl: match ttl {
             Some(ttl) => ttl,
             None => checked(c"redis_lock.ttl", Ttl::from_seconds)?,
         },
-        auto_release,
+        renew: flag(c"redis_lock.renew"),
+        max_hold: Duration::MAX,
+        interrupt: false,
+        auto_release: true,
         limits: limits()?,
         poll: poll()?,
         identify: flag(c"redis_lock.identify"),
     })
 }
 
-pub fn wait() -> Result<Duration, Stop> {
-    checked(c"redis_lock.wait", ttl::wait_from_seconds)
+/// The setting of a ttl that is too short for what else is set.
+pub fn refuse_ttl(bad: &BadValue) -> Stop {
+    refuse(c"redis_lock.ttl", bad)
 }
 
-/// This version does not renew. A setting that promises it must not be taken for granted.
-fn refuse_renew() -> Result<(), Stop> {
-    if flag(c"redis_lock.renew") {
-        return Err(refuse(c"redis_lock.renew", &BadValue("must be 0: this version does not renew leases".into())));
-    }
-    Ok(())
+pub fn wait() -> Result<Duration, Stop> {
+    checked(c"redis_lock.wait", ttl::wait_from_seconds)
 }
 
 fn limits() -> Result<Limits, Stop> {

@@ -3,24 +3,34 @@
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
+    sync::Arc,
 };
 
 use super::{args::Args, method::Stop, settings};
 use crate::{
-    lock::{error::BadValue, options::Limits, ports::Store, time::Moment},
+    lock::{
+        error::BadValue,
+        options::Limits,
+        ports::{Renewals, Store},
+        time::Moment,
+    },
     memory::Memory,
     redis::{Single, servers::Servers},
 };
 
 pub struct SharedStore {
     pub store: Box<dyn Store>,
+    /// The same for the keeper, and the address by which it knows it.
+    pub renewals: Arc<dyn Renewals>,
+    pub address: Arc<str>,
     /// Set while it is taken to be as silent as it was when a lease was to be freed.
     silent_until: Cell<Option<Moment>>,
 }
 
 impl SharedStore {
-    fn new(store: impl Store + 'static) -> Rc<Self> {
-        Rc::new(Self { store: Box::new(store), silent_until: Cell::new(None) })
+    fn new(address: &str, store: impl Store + 'static) -> Rc<Self> {
+        let (renewals, address) = (store.renewals(), address.into());
+        Rc::new(Self { store: Box::new(store), renewals, address, silent_until: Cell::new(None) })
     }
 
     pub fn is_silent(&self, now: Moment) -> bool {
@@ -63,8 +73,8 @@ fn store(address: &str) -> Result<Rc<SharedStore>, BadValue> {
             return Ok(store.clone());
         }
         let store = match Servers::parse(address)? {
-            Servers::Redis(server) => SharedStore::new(Single::new(*server)),
-            Servers::Memory => SharedStore::new(Memory),
+            Servers::Redis(server) => SharedStore::new(address, Single::new(*server)),
+            Servers::Memory => SharedStore::new(address, Memory),
         };
         if stores.len() >= MOST_UNUSED {
             stores.retain(|(_, store)| Rc::strong_count(store) > 1);

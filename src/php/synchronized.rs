@@ -6,19 +6,23 @@ use std::{sync::Arc, time::Duration};
 use ext_php_rs::types::Zval;
 
 use super::{
-    call, exceptions,
+    call,
+    critical::Interruptible,
+    exceptions,
     interrupt::{Pump, Quiet},
     lock::RedisLock,
     method::Stop,
     request, zend,
 };
 use crate::{
+    keeper::Loss,
     lock::{
         acquire::Acquired,
         error::Error,
         lease::{Lease, State},
         ports::{Clock, Interrupt},
     },
+    stats::{self, Counter},
     sys::{clock::SystemClock, fork},
 };
 
@@ -31,19 +35,29 @@ impl RedisLock {
         let Some(lease) = self.lease() else { return Err(exceptions::error("The lease is gone")) };
         // Also with autoRelease: false, for what a fatal error leaves behind.
         request::keep(&lease, &self.store, self.options.limits);
+        let interruptible = match (self.options.interrupt, self.kept()) {
+            (false, _) => None,
+            (true, Some(kept)) => Some(Interruptible::new(&self.key, kept)),
+            (true, None) => Some(Interruptible::new(&self.key, self.look_after(&lease, false)?)),
+        };
         let called = call::guarded(critical);
+        interruptible.iter().for_each(Interruptible::is_over);
         let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop));
+        let was_interrupted = interruptible.is_some_and(|interruptible| interruptible.was_thrown());
         let key = self.key.name();
         let result = match (called, ending) {
             (Err(Stop::Bailout), _) => Err(Stop::Bailout),
             (_, Ending::Stopped(stop)) => Err(stop),
             (Ok(value), Ending::Over) => Ok(value),
-            (Ok(value), Ending::Lost) => Err(exceptions::lost(key, value)),
+            (Ok(value), Ending::Lost(loss)) => Err(exceptions::lost(key, loss.as_ref(), Some(value))),
             (Ok(value), Ending::Unknown(error)) => exceptions::warn(&unreleased(key, &error)).map(|()| value),
             (Err(stop), Ending::Over) => Err(stop),
-            (Err(_), Ending::Lost) => Err(warn_beside_exception(&format!(
-                "The lock {} was lost before the exception that ended its holder",
-                exceptions::quoted(key)
+            // That is the exception.
+            (Err(stop), Ending::Lost(_)) if was_interrupted && exceptions::is_lost(zend::exception()) => Err(stop),
+            (Err(_), Ending::Lost(loss)) => Err(warn_beside_exception(&format!(
+                "The lock {} was lost before the exception that ended its holder{}",
+                exceptions::quoted(key),
+                exceptions::why(loss.as_ref())
             ))),
             (Err(_), Ending::Unknown(error)) => Err(warn_beside_exception(&unreleased(key, &error))),
         };
@@ -61,9 +75,10 @@ impl RedisLock {
         if lease.process() != fork::process() {
             return Ending::Over;
         }
-        let was_lost = lease.is_expired(SystemClock.now());
         // The callable may have released it, and even acquired it anew on this object.
         let current = self.lease().unwrap_or_else(|| lease.clone());
+        let loss = self.look_no_more().filter(|_| Arc::ptr_eq(&current, lease));
+        let was_lost = loss.is_some() || lease.is_expired(SystemClock.now());
         // The engine takes signals off its queue, but calls no handler, while an exception is pending.
         let exception = zend::suspend_exception();
         let pump = Pump::default();
@@ -78,15 +93,19 @@ impl RedisLock {
         if !exception.is_null() && pump.stop() != Err(Stop::Bailout) {
             zend::resume_exception(exception);
         }
-        match (pump.stop(), released) {
+        // What the keeper has told stays so, even if the key was ours to the end.
+        let was_held = loss.is_none() && lease.state() == State::Settled;
+        let ending = match (pump.stop(), released) {
             (Err(stop), _) => Ending::Stopped(stop),
-            // It held the key to the end.
-            (Ok(()), Ok(true)) if lease.state() == State::Settled => Ending::Over,
-            (Ok(()), Ok(_)) => Ending::Lost,
+            (Ok(()), Ok(true)) if was_held => Ending::Over,
             (Ok(()), Err(Error::Forked)) => Ending::Over,
-            (Ok(()), Err(_)) if was_lost => Ending::Lost,
-            (Ok(()), Err(error)) => Ending::Unknown(error),
+            (Ok(()), Err(error)) if !was_lost => Ending::Unknown(error),
+            (Ok(()), _) => Ending::Lost(loss),
+        };
+        if matches!(ending, Ending::Lost(_)) && lease.notice_loss() {
+            stats::add(Counter::Lost);
         }
+        ending
     }
 }
 
@@ -94,7 +113,8 @@ impl RedisLock {
 enum Ending {
     /// Freed: by us, by the callable, or, in a forked child, not ours to free.
     Over,
-    Lost,
+    /// And why, if the keeper saw it.
+    Lost(Option<Loss>),
     Unknown(Error),
     Stopped(Stop),
 }

@@ -7,8 +7,8 @@ use std::{
 
 use ext_php_rs::{
     ffi::{
-        ext_php_rs_executor_globals, ext_php_rs_zend_object_release, zend_class_entry, zend_execute_data, zend_object,
-        zend_string,
+        ext_php_rs_executor_globals, ext_php_rs_zend_object_release, zend_class_entry, zend_execute_data, zend_fiber,
+        zend_object, zend_op_array, zend_string,
     },
     types::Zval,
 };
@@ -48,6 +48,12 @@ unsafe extern "C" {
 pub fn has_exception() -> bool {
     // SAFETY: the globals of this thread, which runs PHP.
     unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() }
+}
+
+/// The exception that is pending; null: none.
+pub fn exception() -> *const zend_object {
+    // SAFETY: as above.
+    unsafe { (*ext_php_rs_executor_globals()).exception }
 }
 
 /// Takes the pending exception away while something else runs; `resume` puts it back, untouched.
@@ -98,6 +104,55 @@ pub fn take_interrupt() -> bool {
 pub fn has_timed_out() -> bool {
     // SAFETY: as above.
     unsafe { (*(&raw mut (*ext_php_rs_executor_globals()).timed_out).cast::<AtomicBool>()).load(SeqCst) }
+}
+
+/// The engine's interrupt flag of this thread: one byte, as above.
+pub fn interrupt_flag() -> *mut AtomicBool {
+    // SAFETY: as above; only the address is taken.
+    unsafe { (&raw mut (*ext_php_rs_executor_globals()).vm_interrupt).cast() }
+}
+
+/// What runs now, and in which fiber; null: in none.
+pub fn current_frame_and_fiber() -> (*mut zend_execute_data, *mut zend_fiber) {
+    // SAFETY: the globals of this thread, which runs PHP.
+    unsafe {
+        let globals = ext_php_rs_executor_globals();
+        ((*globals).current_execute_data, (*globals).active_fiber)
+    }
+}
+
+/// The function of a frame, if it is written in PHP.
+fn op_array(frame: &zend_execute_data) -> Option<&zend_op_array> {
+    const INTERNAL: u8 = 1;
+    // SAFETY: null (of a frame that stands for another), or a function, which outlives its frame. Which of the union's
+    // members it is, says its type, which all of them begin with.
+    unsafe {
+        let function = frame.func.as_ref()?;
+        (function.type_ != INTERNAL).then_some(&function.op_array)
+    }
+}
+
+/// Whether a frame is in a `finally` block. Its end belongs to it: it is the opcode that goes on with what the block
+/// has interrupted.
+pub fn is_in_finally(frame: &zend_execute_data) -> bool {
+    let Some(function) = op_array(frame) else { return false };
+    // SAFETY: the opcode that a frame is at is one of its function's, of whose blocks there are that many.
+    let (at, blocks) = unsafe {
+        let count = usize::try_from(function.last_try_catch).unwrap_or(0);
+        let blocks = if count == 0 { &[] } else { std::slice::from_raw_parts(function.try_catch_array, count) };
+        (frame.opline.offset_from(function.opcodes), blocks)
+    };
+    let Ok(at) = u32::try_from(at) else { return false };
+    blocks.iter().any(|block| block.finally_op != 0 && (block.finally_op..=block.finally_end).contains(&at))
+}
+
+/// Whether a frame is a destructor's.
+pub fn is_in_destructor(frame: &zend_execute_data) -> bool {
+    op_array(frame).filter(|function| !function.scope.is_null()).is_some_and(|function| {
+        // SAFETY: null, or a string that lives as long as the function.
+        let name = unsafe { function.function_name.as_ref() };
+        name.is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(b"__destruct"))
+    })
 }
 
 /// Runs what set the interrupt flag: signal handlers, mostly. It may throw, and it may bail out.

@@ -18,7 +18,7 @@ use super::{
     servers::{Address, Server},
     socket::{Attempt, Socket, Trouble},
 };
-use crate::sys::{fork::Guarded, signals};
+use crate::sys::{fork::Guarded, library, signals};
 
 pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Result<Connection, Trouble> {
     let stream = match &server.address {
@@ -145,6 +145,7 @@ fn resolve(host: &str, port: u16, attempt: &Attempt) -> Result<Vec<SocketAddr>, 
     let answer = Socket::new(ours.into())?;
     let theirs = Guarded::new(theirs.into())?;
     let name = host.to_owned();
+    library::keep_loaded();
     signals::blocked(|| {
         thread::Builder::new().name("redis_lock-dns".into()).spawn(move || {
             let mut lines: String = match (name.as_str(), port).to_socket_addrs() {

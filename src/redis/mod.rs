@@ -6,6 +6,7 @@ mod dial;
 mod endpoint;
 mod errors;
 mod node;
+mod renewer;
 mod request;
 mod scripts;
 pub mod servers;

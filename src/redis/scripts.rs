@@ -2,6 +2,8 @@
 //!
 //! What is the same in every request stands in their text, and is not sent: each argument costs the server time.
 
+use std::sync::Arc;
+
 use crate::lock::queue::{DROPPED_AT_ONCE, OFFER, OFFER_UNTOLD, QUEUE_TTL};
 
 pub struct Script {
@@ -35,7 +37,8 @@ impl Script {
 pub struct Scripts {
     pub ask: Script,
     pub leave: Script,
-    pub refresh: Script,
+    /// Also the keeper's.
+    pub refresh: Arc<Script>,
     pub occupant: Script,
 }
 
@@ -44,7 +47,7 @@ impl Scripts {
         Self {
             ask: Script::new(include_str!("ask.lua")),
             leave: Script::new(include_str!("leave.lua")),
-            refresh: Script::new(include_str!("refresh.lua")),
+            refresh: Arc::new(Script::new(include_str!("refresh.lua"))),
             occupant: Script::new(include_str!("occupant.lua")),
         }
     }

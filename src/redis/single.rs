@@ -4,10 +4,13 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use super::{endpoint::Endpoint, errors, node::Node, scripts::Scripts, servers::Server, wakeup::Subscriber};
+use super::{
+    endpoint::Endpoint, errors, node::Node, renewer::RenewingServer, scripts::Scripts, servers::Server,
+    wakeup::Subscriber,
+};
 use crate::lock::{
     keys::Key,
-    ports::{Busy, Call, Cause, Fault, Freed, Occupant, Renewal, Store, Subscription, Vote},
+    ports::{Busy, Call, Cause, Fault, Freed, Occupant, Renewal, Renewals, Store, Subscription, Vote},
     queue::{Place, Queued},
     token::{Holder, Token},
     ttl::Ttl,
@@ -33,7 +36,7 @@ impl Single {
 }
 
 /// The fault, saying nothing of the token.
-fn without(token: &Token, mut fault: Fault) -> Fault {
+pub(super) fn without(token: &Token, mut fault: Fault) -> Fault {
     if let (Cause::Answered(text), Ok(token)) = (&mut fault.cause, std::str::from_utf8(token.as_bytes())) {
         *text = errors::without(token, text);
     }
@@ -110,6 +113,10 @@ impl Store for Single {
 
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
         Ok(Box::new(self.subscriber.listener(key)?))
+    }
+
+    fn renewals(&self) -> Arc<dyn Renewals> {
+        Arc::new(RenewingServer::new(self.endpoint.clone(), self.scripts.refresh.clone()))
     }
 }
 

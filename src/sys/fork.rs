@@ -152,12 +152,18 @@ impl<T: Default + Sync + 'static> PerProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
+    /// The value of this process, if it has made one.
+    pub fn existing(&self) -> Option<&'static T> {
+        // SAFETY: null, or made by `Box::into_raw` below and never freed.
+        let current = unsafe { self.0.load(SeqCst).as_ref() };
+        current.filter(|(made_in, _)| *made_in == process()).map(|(_, value)| value)
+    }
+
     pub fn get(&self) -> &'static T {
         watch();
         loop {
             let current = self.0.load(SeqCst);
-            // SAFETY: null, or made by `Box::into_raw` below and never freed.
-            if let Some((_, value)) = unsafe { current.as_ref() }.filter(|(made_in, _)| *made_in == process()) {
+            if let Some(value) = self.existing() {
                 return value;
             }
             let new = Box::into_raw(Box::new((process(), T::default())));

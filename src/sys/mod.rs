@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod fork;
 pub mod identity;
+pub mod library;
 pub mod poll;
 pub mod signals;

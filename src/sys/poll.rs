@@ -58,6 +58,14 @@ pub fn slice(fd: Option<(RawFd, i16)>, until: Moment, clock: &dyn Clock, interru
     if interrupt.process() == process { Waited::Pending } else { Waited::TimedOut }
 }
 
+/// Waits until one of these is ready, or until `until`, on a thread that no host looks after.
+pub fn any(awaited: impl Iterator<Item = (RawFd, i16)>, until: Moment, clock: &dyn Clock) {
+    let mut polls: Vec<_> = awaited.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
+    let timeout = if until == Moment::NEVER { -1 } else { millis(until.since(clock.now())) };
+    // SAFETY: that many valid entries.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
+}
+
 /// Whether something came, be it the end, while nobody waited.
 pub fn has_news(fd: RawFd) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };

@@ -1,0 +1,268 @@
+//! The keeper's connection to one server: what is due is sent on it in one go, and the next go begins when all answers
+//! have come. Nothing here waits: who opens a connection is a thread that ends with it.
+
+use std::{
+    io, mem,
+    os::fd::RawFd,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+        mpsc::{self, Receiver, TryRecvError},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{
+    book::{Due, Note, Outcome},
+    waker::Waker,
+};
+use crate::{
+    lock::{
+        backoff::Backoff,
+        error::seconds,
+        lease::{Lease, Turn},
+        options::{Limits, Poll},
+        ports::{Call, Cause, Clock, Fault, Interrupt, Renewal, Renewals, Renewer},
+        time::Moment,
+        ttl::Ttl,
+    },
+    sys::{clock::SystemClock, fork, signals},
+};
+
+/// Between tries of a server that does not answer.
+const RETRIES: Poll = Poll { min: Duration::from_millis(20), max: Duration::from_millis(500) };
+/// A connection that was not used for so long is closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+pub struct Line {
+    server: Arc<dyn Renewals>,
+    waiting: Vec<Due>,
+    /// Those that are being renewed.
+    batch: Vec<Sent>,
+    state: State,
+    /// Since it last answered.
+    backoff: Option<Backoff>,
+}
+
+enum State {
+    Down,
+    Opening(Receiver<Result<Box<dyn Renewer>, Fault>>),
+    Idle { renewer: Box<dyn Renewer>, since: Moment },
+    Busy { renewer: Box<dyn Renewer>, sent: Moment, until: Moment, limit: Duration },
+}
+
+struct Sent {
+    id: u64,
+    turn: Turn<Arc<Lease>>,
+    ttl: Ttl,
+}
+
+/// What is needed to open a connection.
+pub struct Opener<'a> {
+    pub waker: &'static Waker,
+    pub stop: &'a Arc<AtomicBool>,
+}
+
+impl Line {
+    pub fn new(server: Arc<dyn Renewals>) -> Self {
+        Self { server, waiting: Vec::new(), batch: Vec::new(), state: State::Down, backoff: None }
+    }
+
+    pub fn add(&mut self, due: Due) {
+        self.waiting.push(due);
+    }
+
+    /// Whether nothing would be lost with it.
+    pub fn is_unused(&self) -> bool {
+        matches!(self.state, State::Down) && self.waiting.is_empty()
+    }
+
+    /// What it waits for.
+    pub fn awaited(&self) -> Option<(RawFd, i16)> {
+        match &self.state {
+            State::Busy { renewer, .. } => renewer.awaited(),
+            State::Down | State::Opening(_) | State::Idle { .. } => None,
+        }
+    }
+
+    /// When it is to go on, whatever comes.
+    pub fn until(&self) -> Moment {
+        match &self.state {
+            State::Busy { until, .. } => *until,
+            State::Idle { since, .. } => since.plus(IDLE),
+            State::Down | State::Opening(_) => Moment::NEVER,
+        }
+    }
+
+    /// Goes on as far as it can.
+    pub fn go_on(&mut self, opener: &Opener, notes: &mut Vec<Note>) {
+        loop {
+            let now = SystemClock.now();
+            let can_go_on;
+            (self.state, can_go_on) = match mem::replace(&mut self.state, State::Down) {
+                State::Down if self.waiting.is_empty() => return,
+                State::Down => match self.open(opener) {
+                    Ok(opening) => (State::Opening(opening), false),
+                    Err(error) => self.failed_to_open(self.fault(&error.to_string()), notes),
+                },
+                State::Opening(opening) => match opening.try_recv() {
+                    Ok(Ok(renewer)) => (State::Idle { renewer, since: now }, true),
+                    Ok(Err(fault)) => self.failed_to_open(fault, notes),
+                    Err(TryRecvError::Empty) => (State::Opening(opening), false),
+                    Err(TryRecvError::Disconnected) => {
+                        self.failed_to_open(self.fault("the connection could not be opened"), notes)
+                    }
+                },
+                State::Idle { since, .. } if self.waiting.is_empty() && now >= since.plus(IDLE) => (State::Down, false),
+                State::Idle { renewer, since } if self.waiting.is_empty() => (State::Idle { renewer, since }, false),
+                State::Idle { renewer, .. } if !renewer.is_alive() => (State::Down, true),
+                State::Idle { renewer, .. } => self.begin(renewer, now, notes),
+                State::Busy { mut renewer, sent, until, limit } => match renewer.go_on() {
+                    Ok(Some(answers)) => self.answered(renewer, answers, sent, notes),
+                    Ok(None) if now < until => (State::Busy { renewer, sent, until, limit }, false),
+                    Ok(None) => {
+                        let silence = format!("nothing came within {}", seconds(limit));
+                        let cause = Cause::NoAnswer(silence);
+                        self.failed(&Fault { server: self.server.name().into(), cause }, sent, notes)
+                    }
+                    Err(fault) => self.failed(&fault, sent, notes),
+                },
+            };
+            if !can_go_on {
+                return;
+            }
+        }
+    }
+
+    /// After a panic: what is under way has an unknown fate, and is tried again on a new connection.
+    pub fn panicked(&mut self, notes: &mut Vec<Note>) {
+        let now = SystemClock.now();
+        let fault = Fault { server: self.server.name().into(), cause: Cause::NoAnswer("the renewal failed".into()) };
+        (self.state, _) = self.failed(&fault, now, notes);
+        (self.state, _) = self.failed_to_open(fault, notes);
+    }
+
+    fn fault(&self, why: &str) -> Fault {
+        Fault { server: self.server.name().into(), cause: Cause::Unreachable(why.into()) }
+    }
+
+    fn open(&self, opener: &Opener) -> io::Result<Receiver<Result<Box<dyn Renewer>, Fault>>> {
+        let (answer, opening) = mpsc::sync_channel(1);
+        let (server, waker, stop, limits) = (self.server.clone(), opener.waker, opener.stop.clone(), self.limits());
+        signals::blocked(|| {
+            thread::Builder::new().name("redis_lock-open".into()).spawn(move || {
+                let opened = catch_unwind(AssertUnwindSafe(|| {
+                    let interrupt = Stop(stop);
+                    let until = limits.deadline(SystemClock.now());
+                    server.open(&Call { until, limits, clock: &SystemClock, interrupt: &interrupt })
+                }));
+                if let Ok(opened) = opened {
+                    // Nobody may want it any more.
+                    let _ = answer.try_send(opened);
+                }
+                drop(answer);
+                waker.wake();
+            })
+        })?;
+        Ok(opening)
+    }
+
+    /// A try must leave time for others, as long as the lease with the shortest ttl is valid.
+    fn limits(&self) -> Limits {
+        let least = self.waiting.iter().map(|due| due.upkeep.ttl).min();
+        let quarter = least.map_or(Duration::MAX, |ttl| ttl.as_duration() / 4);
+        let most = |limit: fn(&Limits) -> Duration| {
+            self.waiting.iter().map(|due| limit(&due.upkeep.limits)).min().unwrap_or(quarter).min(quarter)
+        };
+        Limits { connect: most(|limits| limits.connect), command: most(|limits| limits.command) }
+    }
+
+    fn begin(&mut self, mut renewer: Box<dyn Renewer>, now: Moment, notes: &mut Vec<Note>) -> (State, bool) {
+        let limit = self.limits().command;
+        for Due { id, lease, upkeep } in mem::take(&mut self.waiting) {
+            match Lease::turn_to_renew(lease, now) {
+                Some(turn) => self.batch.push(Sent { id, turn, ttl: upkeep.ttl }),
+                None => notes.push(Note { id, outcome: Outcome::NotNow }),
+            }
+        }
+        if self.batch.is_empty() {
+            return (State::Idle { renewer, since: now }, false);
+        }
+        let leases: Vec<_> = self.batch.iter().map(|sent| (sent.turn.lease(), sent.ttl)).collect();
+        renewer.begin(&leases);
+        (State::Busy { renewer, sent: now, until: now.plus(limit), limit }, true)
+    }
+
+    fn answered(
+        &mut self,
+        renewer: Box<dyn Renewer>,
+        answers: Vec<Renewal>,
+        sent: Moment,
+        notes: &mut Vec<Note>,
+    ) -> (State, bool) {
+        let now = SystemClock.now();
+        let all_answered = answers.iter().all(|answer| !matches!(answer, Renewal::Unknown(_)));
+        if all_answered {
+            self.backoff = None;
+        }
+        for (Sent { id, turn, ttl }, answer) in mem::take(&mut self.batch).into_iter().zip(answers) {
+            let lease = turn.lease();
+            let outcome = match answer {
+                Renewal::Renewed => {
+                    lease.renewed(sent, ttl, now);
+                    Outcome::Renewed
+                }
+                Renewal::Lost => Outcome::Refused { is_loss: lease.renewal_refused() },
+                Renewal::Unknown(fault) => self.unknown(lease, ttl, sent, fault),
+            };
+            notes.push(Note { id, outcome });
+        }
+        // A server that answers with errors may not be the one that the address leads to now.
+        if all_answered { (State::Idle { renewer, since: now }, true) } else { (State::Down, true) }
+    }
+
+    fn failed(&mut self, fault: &Fault, sent: Moment, notes: &mut Vec<Note>) -> (State, bool) {
+        for Sent { id, turn, ttl } in mem::take(&mut self.batch) {
+            let outcome = self.unknown(turn.lease(), ttl, sent, fault.clone());
+            notes.push(Note { id, outcome });
+        }
+        (State::Down, true)
+    }
+
+    fn unknown(&mut self, lease: &Lease, ttl: Ttl, sent: Moment, fault: Fault) -> Outcome {
+        if fault.may_have_run() {
+            lease.unknown(sent, ttl);
+        }
+        Outcome::Failed(fault, self.pause(ttl))
+    }
+
+    fn failed_to_open(&mut self, fault: Fault, notes: &mut Vec<Note>) -> (State, bool) {
+        for Due { id, upkeep, .. } in mem::take(&mut self.waiting) {
+            let outcome = Outcome::Failed(fault.clone(), self.pause(upkeep.ttl));
+            notes.push(Note { id, outcome });
+        }
+        (State::Down, false)
+    }
+
+    fn pause(&mut self, ttl: Ttl) -> Duration {
+        let seed = std::ptr::from_ref(self).addr() as u64;
+        self.backoff.get_or_insert_with(|| Backoff::new(RETRIES, seed)).pause().min(ttl.as_duration() / 10)
+    }
+}
+
+/// Ends the opening of a connection when the keeper ends.
+struct Stop(Arc<AtomicBool>);
+
+impl Interrupt for Stop {
+    fn pump(&self) {}
+
+    fn stopped(&self) -> bool {
+        self.0.load(SeqCst)
+    }
+
+    fn process(&self) -> u64 {
+        fork::process()
+    }
+}

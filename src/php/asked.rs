@@ -1,0 +1,102 @@
+//! The options of a lock that constructors and factories have in common, in their order: ttl, renew, maxHold, interrupt,
+//! autoRelease.
+
+use std::time::Duration;
+
+use ext_php_rs::{args::Arg, flags::DataType};
+
+use super::{
+    args::Args,
+    method::{Stop, optional},
+    settings,
+};
+use crate::lock::{
+    error::BadValue,
+    options::{Options, max_hold_from_seconds},
+    ttl::Ttl,
+};
+
+pub struct Asked {
+    /// The position of ttl.
+    first: u32,
+    ttl: Option<Ttl>,
+    renew: Option<bool>,
+    max_hold: Option<Duration>,
+    interrupt: Option<bool>,
+    auto_release: Option<bool>,
+}
+
+impl Asked {
+    pub const COUNT: u32 = 5;
+
+    /// `over`: they are put over the options of a factory, and not over the settings.
+    pub fn args(over: bool) -> [Arg<'static>; Self::COUNT as usize] {
+        let flag = |name, default| optional(name, DataType::Bool, if over { "null" } else { default });
+        [
+            optional("ttl", DataType::Double, "null"),
+            optional("renew", DataType::Bool, "null"),
+            optional("maxHold", DataType::Double, "null"),
+            flag("interrupt", "false"),
+            flag("autoRelease", "true"),
+        ]
+    }
+
+    /// From the position of ttl on.
+    pub fn read(args: &mut Args, first: u32, over: bool) -> Result<Self, Stop> {
+        let flag = |args: &mut Args, position, default| {
+            if over { args.optional_bool(position) } else { args.bool(position, default).map(Some) }
+        };
+        Ok(Self {
+            first,
+            ttl: ttl(args, first)?,
+            renew: args.optional_bool(first + 1)?,
+            max_hold: match args.optional_float(first + 2)? {
+                None => None,
+                Some(seconds) => Some(args.check(first + 2, max_hold_from_seconds(seconds))?),
+            },
+            interrupt: flag(args, first + 3, false)?,
+            auto_release: flag(args, first + 4, true)?,
+        })
+    }
+
+    /// With the settings for what was not asked for.
+    pub fn over_settings(self, args: &Args) -> Result<Options, Stop> {
+        let options = settings::options(self.ttl)?;
+        self.over(args, options)
+    }
+
+    /// With a factory's options for what was not asked for.
+    pub fn over(self, args: &Args, options: Options) -> Result<Options, Stop> {
+        let options = Options {
+            ttl: self.ttl.unwrap_or(options.ttl),
+            renew: self.renew.unwrap_or(options.renew),
+            max_hold: self.max_hold.unwrap_or(options.max_hold),
+            interrupt: self.interrupt.unwrap_or(options.interrupt),
+            auto_release: self.auto_release.unwrap_or(options.auto_release),
+            ..options
+        };
+        if self.max_hold.is_some() && !options.renew {
+            // Taken for a limit of the lease, it would be none.
+            args.check(self.first + 2, Err(BadValue("must be null where the lease is not renewed".into())))?;
+        }
+        if options.is_too_short_to_renew() {
+            let bad = BadValue("must be at least 0.1 where the lease is renewed".into());
+            if self.ttl.is_some() {
+                args.check(self.first, Err(bad))?;
+            } else if self.renew.is_some() {
+                let bad = BadValue("must not be true where the ttl is less than 0.1".into());
+                args.check(self.first + 1, Err(bad))?;
+            } else {
+                return Err(settings::refuse_ttl(&bad));
+            }
+        }
+        Ok(options)
+    }
+}
+
+pub fn ttl(args: &mut Args, position: u32) -> Result<Option<Ttl>, Stop> {
+    match args.optional_float(position)? {
+        None => Ok(None),
+        Some(seconds) => args.check(position, Ttl::from_seconds(seconds)).map(Some),
+    }
+}

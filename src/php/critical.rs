@@ -1,0 +1,208 @@
+//! The callables that run under a lock now, and `LockLostException`, which is thrown into them when it is lost
+//! (`interrupt: true`).
+//!
+//! The keeper's thread sets the engine's interrupt flag, and sets it again until it is heard; all else is done here, on
+//! the thread that runs PHP, when the engine calls its interrupt function. The exception is held back where it would cut
+//! a clean-up in half: see `may_throw`.
+
+use std::{
+    cell::{Cell, RefCell},
+    ffi::c_void,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr,
+    rc::Rc,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst},
+    },
+};
+
+use ext_php_rs::ffi::{zend_execute_data, zend_fiber, zend_interrupt_function};
+
+use super::{exceptions, zend};
+use crate::{
+    keeper::{self, Kept},
+    lock::{keys::Key, ports::Alarm},
+    stats::{self, Counter},
+    sys::fork,
+};
+
+/// One call of `synchronized()`.
+struct Running {
+    key: Arc<Key>,
+    kept: Kept,
+    /// The call itself, and the fiber that it is in; null: none.
+    frame: *mut zend_execute_data,
+    fiber: *mut zend_fiber,
+    process: u64,
+    was_thrown: Cell<bool>,
+    is_over: Cell<bool>,
+}
+
+thread_local! {
+    /// The innermost last, in each fiber.
+    static RUNNING: RefCell<Vec<Rc<Running>>> = const { RefCell::new(Vec::new()) };
+    static ALARM: RefCell<Option<(u64, Arc<VmInterrupt>)>> = const { RefCell::new(None) };
+}
+
+/// A callable that can be interrupted, until this is dropped.
+pub struct Interruptible(Rc<Running>);
+
+impl Interruptible {
+    /// Within the frame of `synchronized()`.
+    pub fn new(key: &Arc<Key>, kept: Kept) -> Self {
+        let (frame, fiber) = zend::current_frame_and_fiber();
+        let (was_thrown, is_over) = (Cell::new(false), Cell::new(false));
+        let running = Running { key: key.clone(), kept, frame, fiber, process: fork::process(), was_thrown, is_over };
+        let running = Rc::new(running);
+        RUNNING.with_borrow_mut(|all| all.push(running.clone()));
+        keeper::set_alarm(kept, Some(alarm()));
+        Self(running)
+    }
+
+    /// The callable has ended; nothing is thrown any more, also not into what frees the lock.
+    pub fn is_over(&self) {
+        self.0.is_over.set(true);
+        keeper::set_alarm(self.0.kept, None);
+    }
+
+    pub fn was_thrown(&self) -> bool {
+        self.0.was_thrown.get()
+    }
+}
+
+impl Drop for Interruptible {
+    fn drop(&mut self) {
+        self.is_over();
+        let _ = RUNNING.try_with(|all| all.borrow_mut().retain(|running| !Rc::ptr_eq(running, &self.0)));
+    }
+}
+
+/// Nothing of this request runs any more.
+pub fn end() {
+    let _ = RUNNING.try_with(|all| all.borrow_mut().clear());
+    if let Ok(Some((process, alarm))) = ALARM.try_with(RefCell::take) {
+        if process == fork::process() {
+            alarm.disconnect();
+        } else {
+            // The parent's keeper may have held its mutex when it forked.
+            mem::forget(alarm);
+        }
+    }
+}
+
+/// The interrupt flag of the thread that runs PHP, for as long as that thread has a request.
+#[derive(Debug)]
+struct VmInterrupt(Mutex<*mut c_void>);
+
+// SAFETY: what it points to is one atomic byte, which any thread may set while it is connected; the mutex sees to it
+// that it is.
+unsafe impl Send for VmInterrupt {}
+// SAFETY: as above.
+unsafe impl Sync for VmInterrupt {}
+
+impl VmInterrupt {
+    fn disconnect(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ptr::null_mut();
+    }
+}
+
+impl Alarm for VmInterrupt {
+    fn ring(&self) {
+        let flag = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: null, or the flag of a thread whose request has not ended.
+        if let Some(flag) = unsafe { flag.cast::<AtomicBool>().as_ref() } {
+            flag.store(true, SeqCst);
+        }
+    }
+}
+
+/// Of this thread.
+fn alarm() -> Arc<VmInterrupt> {
+    let new = || (fork::process(), Arc::new(VmInterrupt(Mutex::new(zend::interrupt_flag().cast()))));
+    ALARM.with_borrow_mut(|alarm| {
+        if alarm.as_ref().is_some_and(|(process, _)| *process != fork::process()) {
+            mem::forget(alarm.take());
+        }
+        alarm.get_or_insert_with(new).1.clone()
+    })
+}
+
+type InterruptFunction = unsafe extern "C" fn(*mut zend_execute_data);
+
+/// What was the engine's interrupt function before ours; also that has its work to do.
+static PREVIOUS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// At each module start.
+pub fn hook() {
+    // SAFETY: read and written by modules while they start and end, on one thread. A function is a pointer.
+    unsafe {
+        let ours: InterruptFunction = interrupted;
+        let before = zend_interrupt_function;
+        if before.is_none_or(|before| before as usize != ours as usize) {
+            PREVIOUS.store(before.map_or(ptr::null_mut(), |before| before as *mut c_void), SeqCst);
+            zend_interrupt_function = Some(ours);
+        }
+    }
+}
+
+/// At each module end. Where another module has hooked itself in after us, ours stays: it does nothing by itself.
+pub fn unhook() {
+    // SAFETY: as above; what is stored is null or such a function.
+    unsafe {
+        let ours: InterruptFunction = interrupted;
+        if zend_interrupt_function.is_some_and(|current| current as usize == ours as usize) {
+            zend_interrupt_function = mem::transmute::<*mut c_void, Option<InterruptFunction>>(PREVIOUS.load(SeqCst));
+        }
+    }
+}
+
+/// The engine calls it between two opcodes.
+unsafe extern "C" fn interrupted(frame: *mut zend_execute_data) {
+    // First the others, such as pcntl's, whose handlers may throw: what they raise goes before ours.
+    // SAFETY: null, or the function that the engine would have called with this frame.
+    unsafe {
+        if let Some(previous) = mem::transmute::<*mut c_void, Option<InterruptFunction>>(PREVIOUS.load(SeqCst)) {
+            previous(frame);
+        }
+    }
+    // A panic must not pass into the engine; the alarm rings again.
+    let _ = catch_unwind(AssertUnwindSafe(throw_if_lost));
+}
+
+fn throw_if_lost() {
+    if zend::has_exception() {
+        return;
+    }
+    let (frame, fiber) = zend::current_frame_and_fiber();
+    let here: Vec<_> = RUNNING
+        .try_with(|all| all.borrow().iter().filter(|running| running.fiber == fiber).cloned().collect())
+        .unwrap_or_default();
+    // While an inner lock is being freed, what waits for that is no work to interrupt.
+    if here.last().is_none_or(|innermost| innermost.is_over.get()) {
+        return;
+    }
+    // The outermost: what is thrown for it ends the others too.
+    let lost = here.iter().filter(|running| !running.was_thrown.get() && running.process == fork::process());
+    let Some((running, loss)) = lost.filter_map(|it| Some((it, keeper::loss(it.kept)?))).next() else { return };
+    if may_throw(frame, running.frame) {
+        running.was_thrown.set(true);
+        stats::add(Counter::Interrupts);
+        exceptions::lost(running.key.name(), Some(&loss), None);
+    }
+}
+
+/// Whether nothing between the two frames is a clean-up: a `finally` block, those of a generator that is being destroyed
+/// included, or a destructor.
+fn may_throw(mut frame: *mut zend_execute_data, bottom: *mut zend_execute_data) -> bool {
+    while frame != bottom {
+        // SAFETY: the frames of this thread, from the innermost one outward.
+        let Some(current) = (unsafe { frame.as_ref() }) else { return false };
+        if zend::is_in_finally(current) || zend::is_in_destructor(current) {
+            return false;
+        }
+        frame = current.prev_execute_data;
+    }
+    true
+}

@@ -1,0 +1,116 @@
+//! The connection on which the keeper renews leases: many in one pipeline, and without ever waiting for it.
+
+use std::{os::fd::RawFd, sync::Arc};
+
+use redis::Value;
+
+use super::{connection::Connection, endpoint::Endpoint, errors, scripts::Script, single::without, socket::Trouble};
+use crate::{
+    lock::{
+        lease::Lease,
+        ports::{Call, Cause, Fault, Renewal, Renewals, Renewer},
+        token::Token,
+        ttl::Ttl,
+    },
+    sys::poll,
+};
+
+pub struct RenewingServer {
+    endpoint: Arc<Endpoint>,
+    refresh: Arc<Script>,
+}
+
+impl RenewingServer {
+    pub fn new(endpoint: Arc<Endpoint>, refresh: Arc<Script>) -> Self {
+        Self { endpoint, refresh }
+    }
+}
+
+impl Renewals for RenewingServer {
+    fn name(&self) -> &str {
+        self.endpoint.name()
+    }
+
+    fn open(&self, call: &Call) -> Result<Box<dyn Renewer>, Fault> {
+        Ok(Box::new(RedisRenewer {
+            endpoint: self.endpoint.clone(),
+            refresh: self.refresh.clone(),
+            connection: self.endpoint.connect(call)?,
+            is_sending: false,
+            tokens: Vec::new(),
+            answers: Vec::new(),
+        }))
+    }
+}
+
+struct RedisRenewer {
+    endpoint: Arc<Endpoint>,
+    refresh: Arc<Script>,
+    connection: Box<Connection>,
+    is_sending: bool,
+    /// Those that are being renewed.
+    tokens: Vec<Token>,
+    answers: Vec<Renewal>,
+}
+
+impl RedisRenewer {
+    fn answer(&self, value: Value) -> Renewal {
+        match value {
+            Value::Int(1) => Renewal::Renewed,
+            Value::Int(0) => Renewal::Lost,
+            Value::ServerError(error) => {
+                let fault = self.endpoint.fault(Cause::Answered(errors::in_words(&error)));
+                let token = self.tokens.get(self.answers.len());
+                Renewal::Unknown(token.map_or(fault.clone(), |token| without(token, fault)))
+            }
+            _ => Renewal::Unknown(self.endpoint.fault(Cause::NoAnswer("what came is no answer to the request".into()))),
+        }
+    }
+
+    fn exchange(&mut self) -> Result<(), Trouble> {
+        /// No error that a server answers is longer.
+        const LONGEST: usize = 64 * 1024;
+        if self.is_sending {
+            self.is_sending = !self.connection.send_now()?;
+        }
+        while self.answers.len() < self.tokens.len() {
+            let Some(value) = self.connection.value_now(LONGEST)? else { break };
+            let answer = self.answer(value);
+            self.answers.push(answer);
+        }
+        Ok(())
+    }
+}
+
+impl Renewer for RedisRenewer {
+    fn is_alive(&self) -> bool {
+        self.connection.fd().is_ok_and(|fd| !poll::has_news(fd))
+    }
+
+    fn begin(&mut self, leases: &[(&Lease, Ttl)]) {
+        // The first of them brings the text, so that the server knows it, whatever it has forgotten.
+        let words = [[&b"EVAL"[..], self.refresh.text().as_bytes()], [b"EVALSHA", self.refresh.sha().as_bytes()]];
+        for (index, (lease, ttl)) in leases.iter().enumerate() {
+            let script = words.get(index.min(1)).into_iter().flatten().copied();
+            let ttl = ttl.as_millis().to_string();
+            let rest = [b"1", lease.key().as_bytes(), lease.token().as_bytes(), ttl.as_bytes()];
+            self.connection.add(script.chain(rest));
+        }
+        self.tokens = leases.iter().map(|(lease, _)| lease.token().clone()).collect();
+        self.answers.clear();
+        self.is_sending = true;
+    }
+
+    fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault> {
+        match self.exchange() {
+            Ok(()) if self.answers.len() == self.tokens.len() => Ok(Some(std::mem::take(&mut self.answers))),
+            Ok(()) => Ok(None),
+            Err(trouble) => Err(self.endpoint.fault(Cause::NoAnswer(trouble.to_string()))),
+        }
+    }
+
+    fn awaited(&self) -> Option<(RawFd, i16)> {
+        let events = if self.is_sending { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+        self.connection.fd().ok().map(|fd| (fd, events))
+    }
+}

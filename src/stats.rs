@@ -1,0 +1,29 @@
+//! What happened in this process, in numbers. A forked child starts at nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::sys::fork::PerProcess;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// Leases that ended before their holder released them.
+    Lost,
+    /// Renewals that were granted.
+    Renewals,
+    /// Renewals without an answer to build on.
+    RenewalErrors,
+    /// Exceptions thrown into callables.
+    Interrupts,
+}
+
+static COUNTERS: PerProcess<[AtomicU64; 4]> = PerProcess::new();
+
+pub fn add(counter: Counter) {
+    if let Some(count) = COUNTERS.get().get(counter as usize) {
+        count.fetch_add(1, Relaxed);
+    }
+}
+
+pub fn get(counter: Counter) -> u64 {
+    COUNTERS.get().get(counter as usize).map_or(0, |count| count.load(Relaxed))
+}
