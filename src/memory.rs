@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     os::fd::RawFd,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
@@ -210,10 +210,6 @@ impl Store for Memory {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let ear = format!("{:016x}", COUNT.fetch_add(1, SeqCst));
         Ok(Box::new(Ear { ear, wait: Cell::new(0), process: fork::process() }))
-    }
-
-    fn renewals(&self) -> Arc<dyn Renewals> {
-        Arc::new(*self)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A store makes one bounded attempt; whether to try again, and what may be concluded, is the engine's to decide.
 //! Its answers are never a bool: an answer that did not come is unknown, and unknown is not "no".
 
-use std::{os::fd::RawFd, sync::Arc};
+use std::os::fd::RawFd;
 
 use super::{
     keys::Key,
@@ -64,8 +64,6 @@ pub trait Store {
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault>;
     /// What offers of this key can be heard by, once it listens.
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault>;
-    /// The same server, for the keeper's thread.
-    fn renewals(&self) -> Arc<dyn Renewals>;
 }
 
 /// A server, as the keeper knows it.

@@ -28,9 +28,8 @@ pub struct SharedStore {
 }
 
 impl SharedStore {
-    fn new(address: &str, store: impl Store + 'static) -> Rc<Self> {
-        let (renewals, address) = (store.renewals(), address.into());
-        Rc::new(Self { store: Box::new(store), renewals, address, silent_until: Cell::new(None) })
+    fn new(address: &str, store: impl Store + 'static, renewals: Arc<dyn Renewals>) -> Rc<Self> {
+        Rc::new(Self { store: Box::new(store), renewals, address: address.into(), silent_until: Cell::new(None) })
     }
 
     pub fn is_silent(&self, now: Moment) -> bool {
@@ -73,8 +72,12 @@ fn store(address: &str) -> Result<Rc<SharedStore>, BadValue> {
             return Ok(store.clone());
         }
         let store = match Servers::parse(address)? {
-            Servers::Redis(server) => SharedStore::new(address, Single::new(*server)),
-            Servers::Memory => SharedStore::new(address, Memory),
+            Servers::Redis(server) => {
+                let single = Single::new(*server);
+                let renewals = single.renewals();
+                SharedStore::new(address, single, renewals)
+            }
+            Servers::Memory => SharedStore::new(address, Memory, Arc::new(Memory)),
         };
         if stores.len() >= MOST_UNUSED {
             stores.retain(|(_, store)| Rc::strong_count(store) > 1);

@@ -33,6 +33,11 @@ impl Single {
             endpoint,
         }
     }
+
+    /// The same server, for the keeper's thread.
+    pub fn renewals(&self) -> Arc<dyn Renewals> {
+        Arc::new(RenewingServer::new(self.endpoint.clone(), self.scripts.refresh.clone()))
+    }
 }
 
 /// The fault, saying nothing of the token.
@@ -113,10 +118,6 @@ impl Store for Single {
 
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
         Ok(Box::new(self.subscriber.listener(key)?))
-    }
-
-    fn renewals(&self) -> Arc<dyn Renewals> {
-        Arc::new(RenewingServer::new(self.endpoint.clone(), self.scripts.refresh.clone()))
     }
 }
 
