@@ -34,6 +34,19 @@ final class ArgumentsTest extends LockTestCase
 
             return (new RedisLock($key, servers: 'memory://'))->getHolder() !== null;
         };
+        $kept = static fn (): int => RedisLock::stats()['kept'];
+        $renews = static function (RedisLock $lock) use ($kept): bool {
+            $before = $kept();
+            $lock->acquire();
+
+            return $kept() > $before;
+        };
+        $interrupts = static function (RedisLock $lock) use ($kept): bool {
+            $before = $kept();
+
+            return $lock->synchronized(static fn () => $kept() > $before);
+        };
+        $isLock = static fn (RedisLock $lock): bool => true;
         $names = static function (RedisLock $lock): array {
             RedisServer::shared()->flush();
             self::assertTrue($lock->acquire());
@@ -61,9 +74,12 @@ final class ArgumentsTest extends LockTestCase
             'RedisLock::__construct' => [
                 ['key', 'string', static fn ($in, $v) => $new($in, $v, ...$memory)->getKey()],
                 ['ttl', '?float', static fn ($in, $v) => $ttl($new($in, self::key(), $v, ...$memory))],
-                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($new($in, self::key(), 1.0, $v, ...$memory))],
-                ['servers', '?string', static fn ($in, $v) => $new($in, 'key', null, true, $v)->getKey()],
-                ['prefix', '?string', static fn ($in, $v) => $names($new($in, 'key', null, true, $tcp(), $v))],
+                ['renew', '?bool', static fn ($in, $v) => $renews($new($in, self::key(), 1.0, $v, ...$memory))],
+                ['maxHold', '?float', static fn ($in, $v) => $isLock($new($in, self::key(), 1.0, true, $v, ...$memory))],
+                ['interrupt', 'bool', static fn ($in, $v) => $interrupts($new($in, self::key(), 1.0, false, null, $v, ...$memory))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($new($in, self::key(), 1.0, null, null, false, $v, ...$memory))],
+                ['servers', '?string', static fn ($in, $v) => $new($in, 'key', null, null, null, false, true, $v)->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($new($in, 'key', null, null, null, false, true, $tcp(), $v))],
             ],
             'RedisLock::acquire' => [
                 ['wait', 'float', static fn ($in, $v) => $in::call($free()->acquire(...), $v)],
@@ -78,26 +94,38 @@ final class ArgumentsTest extends LockTestCase
                 ['key', 'string', static fn ($in, $v) => $restore($in, $v, 'token', ...$memory)->getKey()],
                 ['token', 'string', static fn ($in, $v) => $token($restore($in, self::key(), $v, ...$memory))],
                 ['ttl', '?float', static fn ($in, $v) => $ttl($restore($in, self::key(), 'token', $v, ...$memory))],
-                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($restore($in, self::key(), 'token', 1.0, $v, ...$memory))],
-                ['servers', '?string', static fn ($in, $v) => $restore($in, 'key', 'token', null, true, $v)->getKey()],
-                ['prefix', '?string', static fn ($in, $v) => $names($restore($in, 'key', 'token', null, true, $tcp(), $v))],
+                ['renew', '?bool', static fn ($in, $v) => $renews($restore($in, self::key(), 'token', 1.0, $v, ...$memory))],
+                ['maxHold', '?float', static fn ($in, $v) => $isLock($restore($in, self::key(), 'token', 1.0, true, $v, ...$memory))],
+                ['interrupt', 'bool', static fn ($in, $v) => $interrupts($restore($in, self::key(), 'token', 1.0, false, null, $v, ...$memory))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($restore($in, self::key(), 'token', 1.0, null, null, false, $v, ...$memory))],
+                ['servers', '?string', static fn ($in, $v) => $restore($in, 'key', 'token', null, null, null, false, true, $v)->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($restore($in, 'key', 'token', null, null, null, false, true, $tcp(), $v))],
             ],
             'RedisLockFactory::__construct' => [
                 ['servers', '?string', static fn ($in, $v) => $factory($in, $v)->createLock('key')->getKey()],
                 ['prefix', '?string', static fn ($in, $v) => $names($factory($in, $tcp(), $v)->createLock('key'))],
                 ['ttl', '?float', static fn ($in, $v) => $ttl($factory($in, 'memory://', null, $v)->createLock(self::key()))],
-                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($factory($in, 'memory://', null, 1.0, $v)->createLock(self::key()))],
+                ['renew', '?bool', static fn ($in, $v) => $renews($factory($in, 'memory://', null, 1.0, $v)->createLock(self::key()))],
+                ['maxHold', '?float', static fn ($in, $v) => $isLock($factory($in, 'memory://', null, 1.0, true, $v)->createLock(self::key()))],
+                ['interrupt', 'bool', static fn ($in, $v) => $interrupts($factory($in, 'memory://', null, 1.0, false, null, $v)->createLock(self::key()))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($factory($in, 'memory://', null, 1.0, null, null, false, $v)->createLock(self::key()))],
             ],
             'RedisLockFactory::createLock' => [
                 ['key', 'string', static fn ($in, $v) => $create($in, $v)->getKey()],
                 ['ttl', '?float', static fn ($in, $v) => $ttl($create($in, self::key(), $v))],
-                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($create($in, self::key(), 1.0, $v))],
+                ['renew', '?bool', static fn ($in, $v) => $renews($create($in, self::key(), 1.0, $v))],
+                ['maxHold', '?float', static fn ($in, $v) => $isLock($create($in, self::key(), 1.0, true, $v))],
+                ['interrupt', '?bool', static fn ($in, $v) => $interrupts($create($in, self::key(), 1.0, false, null, $v))],
+                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($create($in, self::key(), 1.0, null, null, null, $v))],
             ],
             'RedisLockFactory::restoreLock' => [
                 ['key', 'string', static fn ($in, $v) => $handle($in, $v, 'token')->getKey()],
                 ['token', 'string', static fn ($in, $v) => $token($handle($in, self::key(), $v))],
                 ['ttl', '?float', static fn ($in, $v) => $ttl($handle($in, self::key(), 'token', $v))],
-                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($handle($in, self::key(), 'token', 1.0, $v))],
+                ['renew', '?bool', static fn ($in, $v) => $renews($handle($in, self::key(), 'token', 1.0, $v))],
+                ['maxHold', '?float', static fn ($in, $v) => $isLock($handle($in, self::key(), 'token', 1.0, true, $v))],
+                ['interrupt', '?bool', static fn ($in, $v) => $interrupts($handle($in, self::key(), 'token', 1.0, false, null, $v))],
+                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($handle($in, self::key(), 'token', 1.0, null, null, null, $v))],
             ],
         ];
         $named = [];
@@ -417,8 +445,8 @@ final class ArgumentsTest extends LockTestCase
 
     public function testUnknownParametersAreRefused(): void
     {
-        // Those of later versions, too: nobody may believe in a renewal that does not take place.
-        foreach (['renew' => true, 'maxHold' => 5.0, 'interrupt' => true, 'fencing' => true, 'fence' => 1, 'timeout' => 1] as $name => $value) {
+        // Those of later versions, too: nobody may believe in what does not take place.
+        foreach (['fencing' => true, 'fence' => 1, 'timeout' => 1] as $name => $value) {
             foreach ([
                 static fn () => new RedisLock('key', ...[$name => $value]),
                 static fn () => RedisLock::restore('key', 'token', ...[$name => $value]),
@@ -438,7 +466,7 @@ final class ArgumentsTest extends LockTestCase
         $factory = new RedisLockFactory('memory://');
         $calls = [
             'RedisLock::__construct() expects at least 1 argument, 0 given' => static fn () => new RedisLock(),
-            'RedisLock::__construct() expects at most 5 arguments, 6 given' => static fn () => new RedisLock('key', null, true, null, null, 1),
+            'RedisLock::__construct() expects at most 8 arguments, 9 given' => static fn () => new RedisLock('key', null, null, null, false, true, null, null, 1),
             'RedisLock::acquire() expects at most 1 argument, 2 given' => static fn () => $lock->acquire(0, 1),
             'RedisLock::synchronized() expects at least 1 argument, 0 given' => static fn () => $lock->synchronized(),
             'RedisLock::synchronized() expects at most 2 arguments, 3 given' => static fn () => $lock->synchronized('time', 1, 1),
@@ -447,8 +475,8 @@ final class ArgumentsTest extends LockTestCase
             'RedisLock::isAcquired() expects exactly 0 arguments, 1 given' => static fn () => $lock->isAcquired(1),
             'RedisLock::getKey() expects exactly 0 arguments, 1 given' => static fn () => $lock->getKey(1),
             'RedisLock::restore() expects at least 2 arguments, 1 given' => static fn () => RedisLock::restore('key'),
-            'RedisLock::restore() expects at most 6 arguments, 7 given' => static fn () => RedisLock::restore('key', 'token', 1, true, null, null, 1),
-            'RedisLockFactory::__construct() expects at most 4 arguments, 5 given' => static fn () => new RedisLockFactory(null, null, null, true, 1),
+            'RedisLock::restore() expects at most 9 arguments, 10 given' => static fn () => RedisLock::restore('key', 'token', 1, null, null, false, true, null, null, 1),
+            'RedisLockFactory::__construct() expects at most 7 arguments, 8 given' => static fn () => new RedisLockFactory(null, null, null, null, null, false, true, 1),
             'RedisLockFactory::createLock() expects at least 1 argument, 0 given' => static fn () => $factory->createLock(),
             'RedisLockFactory::restoreLock() expects at least 2 arguments, 1 given' => static fn () => $factory->restoreLock('key'),
         ];
@@ -458,6 +486,46 @@ final class ArgumentsTest extends LockTestCase
             self::assertSame($message, $e->getMessage());
         }
         self::assertFalse($lock->isAcquired());
+    }
+
+    public function testMaxHold(): void
+    {
+        foreach (['greater than 0' => [0, -0.5, -INF], 'not be NAN' => [NAN]] as $message => $values) {
+            foreach ($values as $value) {
+                $e = self::caught(static fn () => new RedisLock('key', renew: true, maxHold: $value));
+                self::assertSame(\ValueError::class, $e::class);
+                self::assertStringStartsWith('RedisLock::__construct(): Argument #4 ($maxHold) must', $e->getMessage());
+                self::assertStringEndsWith($message, $e->getMessage());
+            }
+        }
+        $factory = new RedisLockFactory('memory://', renew: true, maxHold: 60);
+        self::assertTrue($factory->createLock(self::key(), renew: false)->acquire(), 'a default is no demand');
+        self::assertTrue($factory->createLock(self::key(), maxHold: INF)->acquire());
+        foreach ([
+            'RedisLock::__construct(): Argument #4' => static fn () => new RedisLock('key', maxHold: 5),
+            'RedisLock::restore(): Argument #5' => static fn () => RedisLock::restore('key', 'token', maxHold: 5),
+            'RedisLockFactory::__construct(): Argument #5' => static fn () => new RedisLockFactory(maxHold: 5),
+            'RedisLockFactory::createLock(): Argument #4' => static fn () => $factory->createLock('key', renew: false, maxHold: 5),
+            'RedisLockFactory::restoreLock(): Argument #5' => static fn () => $factory->restoreLock('key', 'token', renew: false, maxHold: 5),
+        ] as $where => $call) {
+            $e = self::caught($call);
+            self::assertSame(\ValueError::class, $e::class);
+            self::assertSame("$where (\$maxHold) must be null where the lease is not renewed", $e->getMessage());
+        }
+    }
+
+    public function testATtlThatIsTooShortToBeRenewed(): void
+    {
+        $short = new RedisLockFactory('memory://', ttl: 0.09);
+        foreach ([
+            'RedisLock::__construct(): Argument #2 ($ttl) must be at least 0.1 where the lease is renewed' => static fn () => new RedisLock('key', 0.09, true),
+            'RedisLockFactory::createLock(): Argument #3 ($renew) must not be true where the ttl is less than 0.1' => static fn () => $short->createLock('key', renew: true),
+        ] as $message => $call) {
+            $e = self::caught($call);
+            self::assertSame(\ValueError::class, $e::class);
+            self::assertSame($message, $e->getMessage());
+        }
+        self::assertTrue($short->createLock('key', 0.1, true)->acquire());
     }
 
     public function testASubclassDoesNotChangeTheNameInAMessage(): void

@@ -13,7 +13,7 @@ final class FactoryTest extends LockTestCase
     public function testItsLocksHaveItsServerPrefixAndDefaults(): void
     {
         $server = RedisServer::shared();
-        $factory = new RedisLockFactory($server->tcp(), 'app:', 5.0, false);
+        $factory = new RedisLockFactory($server->tcp(), 'app:', 5.0, autoRelease: false);
         $lock = $factory->createLock('key');
         self::assertSame(RedisLock::class, $lock::class);
         self::assertSame('key', $lock->getKey());
@@ -28,7 +28,7 @@ final class FactoryTest extends LockTestCase
     {
         $server = RedisServer::shared();
         $factory = new RedisLockFactory($server->tcp(), ttl: 5.0, autoRelease: false);
-        $lock = $factory->createLock('key', 20.0, true);
+        $lock = $factory->createLock('key', 20.0, autoRelease: true);
         self::assertTrue($lock->acquire());
         self::assertGreaterThan(10.0, $lock->getHolder()['ttl']);
         unset($lock);
@@ -84,9 +84,15 @@ final class FactoryTest extends LockTestCase
     public function testASubclass(): void
     {
         $factory = new class('memory://') extends RedisLockFactory {
-            public function createLock(string $key, ?float $ttl = null, ?bool $autoRelease = null): RedisLock
-            {
-                return parent::createLock("sub:$key", $ttl ?? 3.0, $autoRelease);
+            public function createLock(
+                string $key,
+                ?float $ttl = null,
+                ?bool $renew = null,
+                ?float $maxHold = null,
+                ?bool $interrupt = null,
+                ?bool $autoRelease = null,
+            ): RedisLock {
+                return parent::createLock("sub:$key", $ttl ?? 3.0, $renew, $maxHold, $interrupt, $autoRelease);
             }
         };
         $lock = $factory->createLock('key');

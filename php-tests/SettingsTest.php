@@ -215,7 +215,6 @@ final class SettingsTest extends LockTestCase
             'command_timeout' => ['0', '-1', 'abc', '', 'INF', 'NAN'],
             'poll_min' => ['0', '-1', 'abc', '', 'NAN'],
             'poll_max' => ['0', '-1', 'abc', '', 'NAN', '0.001'],
-            'renew' => ['1', 'on', 'abc'],
             'servers' => ['', 'nowhere', 'http://user:hidden@host', 'redis://user:hidden@host:99999', 'redis+sentinel://:hidden@a/b'],
         ] as $name => $values) {
             foreach ($values as $value) {
@@ -241,6 +240,30 @@ final class SettingsTest extends LockTestCase
             self::assertStringContainsString("redis_lock.$name", $e->getMessage());
             self::assertStringNotContainsString('hidden', $e->getMessage());
         }
+    }
+
+    public function testASettingRenews(): void
+    {
+        $kept = static fn (): int => RedisLock::stats()['kept'];
+        foreach (['0' => 0, 'off' => 0, '' => 0, '1' => 1, 'on' => 1] as $value => $renewed) {
+            $this->setting('renew', (string) $value);
+            $lock = new RedisLock('key', servers: 'memory://');
+            $before = $kept();
+            self::assertTrue($lock->acquire());
+            self::assertSame($before + $renewed, $kept(), "renew=$value");
+            self::assertTrue($lock->release());
+            self::assertSame($before, $kept(), "renew=$value");
+        }
+    }
+
+    public function testASettingThatIsTooShortToBeRenewedIsNamed(): void
+    {
+        $this->setting('renew', '1');
+        $this->setting('ttl', '0.05');
+        $e = self::caught(static fn () => new RedisLock('key', servers: 'memory://'));
+        self::assertSame(\ValueError::class, $e::class);
+        self::assertSame('The setting redis_lock.ttl must be at least 0.1 where the lease is renewed', $e->getMessage());
+        self::assertTrue((new RedisLock('key', renew: false, servers: 'memory://'))->acquire());
     }
 
     public function testIniRestore(): void

@@ -22,20 +22,32 @@ class RedisLock
      * @param string      $key         The name to lock: bytes, not empty, at most 16 MiB.
      * @param float|null  $ttl         Seconds that Redis keeps the key without a refresh, rounded up to whole
      *                                 milliseconds; at least 0.003. null: the setting redis_lock.ttl.
+     * @param bool|null   $renew       true: a thread of this process renews the lease while it is held, at a third of its
+     *                                 ttl, also while PHP waits for something else. It ends with release(), with the
+     *                                 object, and with the request. The ttl must be at least 0.1. null: the setting
+     *                                 redis_lock.renew.
+     * @param float|null  $maxHold     Seconds after the acquire at which renewal ends; the lease then runs out by its ttl.
+     *                                 Greater than 0; only with $renew. INF and null: no limit.
+     * @param bool        $interrupt   true: if the lease is lost while synchronized() runs, LockLostException is thrown
+     *                                 into the running callable, as soon as it runs PHP code again.
      * @param bool        $autoRelease true: the lock is freed when the object goes away and at the end of the request.
-     *                                 false: the key is left to its ttl, to hand the token to another process.
+     *                                 false: the key is left to its ttl, to hand the token to another process; renewal
+     *                                 ends all the same.
      * @param string|null $servers     The server: redis://[user:pass@]host:port[/db],
      *                                 rediss://…[?cafile=&cert=&key=], unix:///path[?db=&user=&password=] or memory://.
      *                                 null: the setting redis_lock.servers.
      * @param string|null $prefix      Put before the key. null: the setting redis_lock.prefix.
      *
-     * @throws \ValueError     A value is out of range, the key is empty or ends like this library's own keys
+     * @throws \ValueError     A value is out of range, $maxHold is given without renewal, the key is empty or ends like this library's own keys
      *                         (":redis_lock:queue", ":redis_lock:fence"), or the server's address is malformed.
      * @throws \LogicException The object is constructed already.
      */
     public function __construct(
         string $key,
         ?float $ttl = null,
+        ?bool $renew = null,
+        ?float $maxHold = null,
+        bool $interrupt = false,
         bool $autoRelease = true,
         #[\SensitiveParameter] ?string $servers = null,
         ?string $prefix = null,
@@ -57,7 +69,7 @@ class RedisLock
      * @throws \LogicException                 This object holds the lock already.
      * @throws \RedisLock\ConnectionException  The server cannot be reached, or did not answer in time.
      * @throws \RedisLock\CommandException     The server answered with an error.
-     * @throws \RedisLock\Exception            The operating system gave no randomness for a token.
+     * @throws \RedisLock\Exception            The operating system gave no randomness for a token, or no thread.
      */
     public function acquire(float $wait = 0.0): bool
     {
@@ -66,6 +78,11 @@ class RedisLock
     /**
      * Takes the lock, calls $critical with no arguments, frees the lock on every way out, and returns what
      * $critical returned. An exception of $critical goes through untouched.
+     *
+     * If the lease is lost while $critical runs, LockLostException is thrown: with interrupt: true right into $critical,
+     * which it leaves like any other exception, but not in the middle of a finally block, a destructor or another fiber;
+     * it waits for their end. Otherwise, or if $critical catches it and goes on, when $critical has returned. If $critical
+     * threw something else, that goes through, and a warning tells of the loss.
      *
      * If the server cannot be reached for the release, the value is returned and a warning is raised; the key
      * then lives until its ttl ends. What an error handler throws for that warning is dropped.
@@ -78,14 +95,14 @@ class RedisLock
      * @return T
      *
      * @throws \RedisLock\LockTimeoutException The lock could not be had in time.
-     * @throws \RedisLock\LockLostException    $critical returned, but its lease had ended before;
-     *                                         getResult() gives what it returned.
+     * @throws \RedisLock\LockLostException    The lease ended before $critical did; getResult() gives what it returned,
+     *                                         null if it was interrupted.
      * @throws \ValueError                     $wait is negative or NAN.
      * @throws \LogicException                 This object holds the lock already, or $critical returned a Generator,
      *                                         whose body would run after the release.
      * @throws \RedisLock\ConnectionException  The server cannot be reached, or did not answer in time.
      * @throws \RedisLock\CommandException     The server answered with an error.
-     * @throws \RedisLock\Exception            The operating system gave no randomness for a token.
+     * @throws \RedisLock\Exception            The operating system gave no randomness for a token, or no thread.
      */
     public function synchronized(callable $critical, ?float $wait = null): mixed
     {
@@ -105,7 +122,8 @@ class RedisLock
     }
 
     /**
-     * Extends the lease: the key lives for $ttl from now. It never creates: a lease that ended stays ended.
+     * Extends the lease: the key lives for $ttl from now. It never creates: a lease that ended stays ended. A lease that
+     * is renewed goes back to the ttl of the constructor once less than two thirds of that are left.
      *
      * @param float|null $ttl Seconds, as in the constructor. null: the ttl of the constructor.
      *
@@ -121,7 +139,7 @@ class RedisLock
 
     /**
      * Whether this object's lease is valid now. Local: no request is sent, so that it knows nothing of a
-     * forceRelease() elsewhere, or of a server that forgot.
+     * forceRelease() elsewhere, or of a server that forgot, until a renewal has told it.
      */
     public function isAcquired(): bool
     {
@@ -191,6 +209,18 @@ class RedisLock
     }
 
     /**
+     * What happened to the leases of this process, in numbers. A forked child starts at 0.
+     *
+     * @return array{lost: int, renewals: int, renewalErrors: int, interrupts: int, kept: int}
+     *         lost: leases that ended before they were released, once each, as far as was noticed. renewals: how often a
+     *         lease was renewed. renewalErrors: how often one was not, for want of an answer; it is tried again.
+     *         interrupts: exceptions thrown into callables. kept: leases that are looked after now.
+     */
+    public static function stats(): array
+    {
+    }
+
+    /**
      * A handle on a lease acquired elsewhere. Does no I/O: it is not acquired until refresh() says so, and it frees
      * nothing by itself before that. acquire() on it uses the given token. A forged or stale token is harmless.
      *
@@ -201,6 +231,9 @@ class RedisLock
      * @param string      $key         The key, as in the constructor.
      * @param string      $token       What getToken() gave, or an owner that the application names itself. Not empty.
      * @param float|null  $ttl         As in the constructor.
+     * @param bool|null   $renew       As in the constructor; from the first refresh() that returns true, or acquire().
+     * @param float|null  $maxHold     As in the constructor; counted from there.
+     * @param bool        $interrupt   As in the constructor.
      * @param bool        $autoRelease As in the constructor; it counts from the first refresh() that returns true.
      * @param string|null $servers     As in the constructor.
      * @param string|null $prefix      As in the constructor.
@@ -211,6 +244,9 @@ class RedisLock
         string $key,
         #[\SensitiveParameter] string $token,
         ?float $ttl = null,
+        ?bool $renew = null,
+        ?float $maxHold = null,
+        bool $interrupt = false,
         bool $autoRelease = true,
         #[\SensitiveParameter] ?string $servers = null,
         ?string $prefix = null,

@@ -12,6 +12,9 @@ class RedisLockFactory
      *                                 null: the setting redis_lock.servers.
      * @param string|null $prefix      Put before every key. null: the setting redis_lock.prefix.
      * @param float|null  $ttl         Default ttl in seconds. null: the setting redis_lock.ttl.
+     * @param bool|null   $renew       Default for renew. null: the setting redis_lock.renew.
+     * @param float|null  $maxHold     Default for maxHold, for locks that are renewed. null: no limit.
+     * @param bool        $interrupt   Default for interrupt.
      * @param bool        $autoRelease Default for autoRelease.
      *
      * @throws \ValueError     A value is out of range, or the server's address is malformed.
@@ -21,6 +24,9 @@ class RedisLockFactory
         #[\SensitiveParameter] ?string $servers = null,
         ?string $prefix = null,
         ?float $ttl = null,
+        ?bool $renew = null,
+        ?float $maxHold = null,
+        bool $interrupt = false,
         bool $autoRelease = true,
     ) {
     }
@@ -30,12 +36,21 @@ class RedisLockFactory
      *
      * @param string     $key         The name to lock: bytes, not empty, at most 16 MiB.
      * @param float|null $ttl         Seconds. null: the factory's.
+     * @param bool|null  $renew       null: the factory's.
+     * @param float|null $maxHold     Seconds; INF: no limit. null: the factory's. Only with renewal.
+     * @param bool|null  $interrupt   null: the factory's.
      * @param bool|null  $autoRelease null: the factory's.
      *
      * @throws \ValueError A value is out of range, or the key is empty or ends like this library's own keys.
      */
-    public function createLock(string $key, ?float $ttl = null, ?bool $autoRelease = null): RedisLock
-    {
+    public function createLock(
+        string $key,
+        ?float $ttl = null,
+        ?bool $renew = null,
+        ?float $maxHold = null,
+        ?bool $interrupt = null,
+        ?bool $autoRelease = null,
+    ): RedisLock {
     }
 
     /**
@@ -44,6 +59,9 @@ class RedisLockFactory
      * @param string     $key         The key.
      * @param string     $token       What getToken() gave. Not empty.
      * @param float|null $ttl         Seconds. null: the factory's.
+     * @param bool|null  $renew       null: the factory's.
+     * @param float|null $maxHold     As in createLock().
+     * @param bool|null  $interrupt   null: the factory's.
      * @param bool|null  $autoRelease null: the factory's.
      *
      * @throws \ValueError As createLock(); or the token is empty.
@@ -52,6 +70,9 @@ class RedisLockFactory
         string $key,
         #[\SensitiveParameter] string $token,
         ?float $ttl = null,
+        ?bool $renew = null,
+        ?float $maxHold = null,
+        ?bool $interrupt = null,
         ?bool $autoRelease = null,
     ): RedisLock {
     }
