@@ -460,3 +460,117 @@ mod tests {
         assert!(lease.renewal_refused() && lease.state() == State::Lost && lease.notice_loss() && !lease.notice_loss());
     }
 }
+
+/// All orders in which the holder's thread and the keeper's can meet.
+#[cfg(test)]
+#[cfg(loom)]
+mod races {
+    use loom::{model, sync::Mutex, thread};
+
+    use super::*;
+
+    fn held() -> Arc<Lease> {
+        let key = Arc::new(Key::new(b"", b"k").unwrap());
+        let lease = Lease::new(key, Token::new([0; 16], None), 0);
+        lease.granted(at(0), ttl(10));
+        Arc::new(lease)
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn ttl(seconds: u32) -> Ttl {
+        Ttl::from_seconds(seconds.into()).unwrap()
+    }
+
+    /// A server with one key, ours; each request runs a second after the one before.
+    struct Server(Mutex<(u64, Option<Moment>)>);
+
+    impl Server {
+        fn new() -> Arc<Self> {
+            Arc::new(Self(Mutex::new((1, Some(at(10))))))
+        }
+
+        fn now(&self) -> Moment {
+            at(self.0.lock().unwrap().0)
+        }
+
+        fn refresh(&self, ttl: Ttl) -> bool {
+            let mut server = self.0.lock().unwrap();
+            server.0 += 1;
+            let now = at(server.0);
+            server.1.as_mut().map(|expires| *expires = now.plus(ttl.as_duration())).is_some()
+        }
+
+        fn free(&self) -> bool {
+            self.0.lock().unwrap().1.take().is_some()
+        }
+
+        fn expires(&self) -> Moment {
+            self.0.lock().unwrap().1.unwrap_or(at(0))
+        }
+    }
+
+    /// What the keeper does; true: it saw a loss.
+    fn renew(lease: &Lease, server: &Server) -> bool {
+        let sent = server.now();
+        let Some(turn) = Lease::turn_to_renew(lease, sent) else { return false };
+        let is_ours = server.refresh(ttl(10));
+        if is_ours {
+            turn.lease().renewed(sent, ttl(10), server.now());
+        }
+        !is_ours && turn.lease().renewal_refused()
+    }
+
+    #[test]
+    fn a_release_beside_a_renewal_is_no_loss() {
+        model(|| {
+            let (lease, server) = (held(), Server::new());
+            let keeper = thread::spawn({
+                let (lease, server) = (lease.clone(), server.clone());
+                move || renew(&lease, &server)
+            });
+            let leaving = lease.leaving();
+            assert!(server.free());
+            lease.settled();
+            drop(leaving);
+            assert!(!keeper.join().unwrap(), "no loss");
+            assert_eq!(lease.state(), State::Settled);
+        });
+    }
+
+    #[test]
+    fn a_refresh_beside_a_renewal_believes_no_more_than_the_server_keeps() {
+        model(|| {
+            let (lease, server) = (held(), Server::new());
+            let keeper = thread::spawn({
+                let (lease, server) = (lease.clone(), server.clone());
+                move || renew(&lease, &server)
+            });
+            if let Some(_turn) = Lease::turn(&*lease) {
+                let sent = server.now();
+                lease.sending(sent, ttl(3));
+                assert!(server.refresh(ttl(3)));
+                assert!(lease.refreshed(sent, ttl(3)));
+            }
+            assert!(!keeper.join().unwrap());
+            assert!(lease.valid_until() <= server.expires(), "{:?} {:?}", lease.valid_until(), server.expires());
+        });
+    }
+
+    #[test]
+    fn what_is_said_to_be_over_stays_so() {
+        model(|| {
+            let lease = held();
+            let keeper = thread::spawn({
+                let lease = lease.clone();
+                move || lease.is_over(at(10))
+            });
+            let was_refreshed = Lease::turn(&*lease).is_some_and(|_turn| lease.refreshed(at(9), ttl(10)));
+            let was_over = keeper.join().unwrap();
+            assert_eq!(lease.state() == State::Overdue, was_over);
+            assert!(was_over || was_refreshed);
+        });
+    }
+}
