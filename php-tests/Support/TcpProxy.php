@@ -54,7 +54,13 @@ final class TcpProxy
     /** Holds every reply back for so long. */
     public function delay(float $seconds): void
     {
-        $this->tell("delay $seconds");
+        $this->tell("delay client $seconds");
+    }
+
+    /** Holds every request back for so long. */
+    public function delayRequests(float $seconds): void
+    {
+        $this->tell("delay server $seconds");
     }
 
     /** Closes all connections; new ones are taken. */

@@ -35,5 +35,5 @@ while (($line = fgets(STDIN)) !== false) {
     } catch (Throwable $e) {
         $outcome = $e::class . ": {$e->getMessage()}";
     }
-    echo json_encode([$outcome, $began / 1e9, ($ended ?? hrtime(true)) / 1e9]), "\n";
+    echo json_encode([$outcome, $began / 1e9, ($ended ?? hrtime(true)) / 1e9], JSON_PRESERVE_ZERO_FRACTION), "\n";
 }

@@ -13,8 +13,8 @@ final class ProxiedConnection
     public bool $mute = false;
     /** What to do instead of passing the next reply on: "close" or "silent". */
     public ?string $lose = null;
-    /** @var list<array{float, string}> replies held back, with the moment at which they are due */
-    public array $due = [];
+    /** @var array<string, list<array{float, string}>> for either side, what is held back from it and until when */
+    public array $due = ['client' => [], 'server' => []];
 
     /** @param resource $client */
     public function __construct(public $client)
@@ -63,7 +63,7 @@ $connections = [];
 $accepted = 0;
 $seen = [];
 $silence = false;
-$delay = 0.0;
+$delay = ['client' => 0.0, 'server' => 0.0];
 $lose = ['*', 0, 'close'];
 
 while (true) {
@@ -74,8 +74,8 @@ while (true) {
         if ($connection->server !== null) {
             $read[] = $connection->server;
         }
-        if ($connection->due !== []) {
-            $wake = min($wake ?? INF, $connection->due[0][0]);
+        foreach (array_filter($connection->due) as $due) {
+            $wake = min($wake ?? INF, $due[0][0]);
         }
     }
     $none = null;
@@ -95,13 +95,14 @@ while (true) {
         $answer = 'done';
         switch ($order[0]) {
             case 'pass':
-                [$silence, $delay, $lose] = [false, 0.0, ['*', 0, 'close']];
+                [$silence, $lose] = [false, ['*', 0, 'close']];
+                $delay = ['client' => 0.0, 'server' => 0.0];
                 break;
             case 'silence':
                 $silence = true;
                 break;
             case 'delay':
-                $delay = (float) $order[1];
+                $delay[$order[1]] = (float) $order[2];
                 break;
             case 'lose':
                 $lose = [$order[1], (int) $order[2], $order[3]];
@@ -149,7 +150,7 @@ while (true) {
                 }
             }
             if (!$silence && $connection->server !== null) {
-                fwrite($connection->server, $bytes);
+                $connection->due['server'][] = [microtime(true) + $delay['server'], $bytes];
             } elseif (!$silence) {
                 // Nothing listens behind the proxy.
                 $connection->close();
@@ -168,12 +169,14 @@ while (true) {
             }
             $connection->mute = $connection->mute || $connection->lose === 'silent';
             if (!$connection->mute && !$silence) {
-                $connection->due[] = [microtime(true) + $delay, $bytes];
+                $connection->due['client'][] = [microtime(true) + $delay['client'], $bytes];
             }
         }
 
-        while ($connection->due !== [] && $connection->due[0][0] <= microtime(true)) {
-            fwrite($connection->client, array_shift($connection->due)[1]);
+        foreach (['client', 'server'] as $side) {
+            while ($connection->due[$side] !== [] && $connection->due[$side][0][0] <= microtime(true)) {
+                fwrite($connection->$side, array_shift($connection->due[$side])[1]);
+            }
         }
     }
 }
