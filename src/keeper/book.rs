@@ -106,8 +106,9 @@ const SOON: Duration = Duration::from_millis(20);
 const ALERT: Duration = Duration::from_secs(1);
 
 impl Book {
-    pub fn len(&self) -> usize {
-        self.entries.len()
+    /// How many leases have not ended.
+    pub fn count(&self) -> usize {
+        self.entries.values().filter(|entry| entry.loss.is_none()).count()
     }
 
     pub fn add(&mut self, watched: Watched, now: Moment) -> u64 {
@@ -261,5 +262,169 @@ impl Entry {
         let end = self.watched.lease.valid_until();
         let end = if end <= now { now.plus(SOON) } else { end };
         self.due().map_or(end, |due| due.min(end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    use super::*;
+    use crate::{
+        lock::{keys::Key, token::Token},
+        memory::Memory,
+    };
+
+    #[derive(Default)]
+    struct Bell(AtomicU32);
+
+    impl Alarm for Bell {
+        fn ring(&self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * 1_000_000)
+    }
+
+    fn ttl(ms: u64) -> Ttl {
+        Ttl::from_seconds(ms as f64 / 1e3).unwrap()
+    }
+
+    /// Held from 0 on.
+    fn lease(ms: u64) -> Arc<Lease> {
+        let lease = Lease::new(Arc::new(Key::new(b"", b"k").unwrap()), Token::new([0; 16], None), 0);
+        lease.granted(at(0), ttl(ms));
+        Arc::new(lease)
+    }
+
+    fn renewed(lease: &Arc<Lease>, ms: u64, until: u64) -> Watched {
+        let limits = Limits { connect: Duration::from_secs(1), command: Duration::from_secs(1) };
+        let upkeep = Upkeep { ttl: ttl(ms), until: at(until), address: "a".into(), server: Arc::new(Memory), limits };
+        Watched { lease: lease.clone(), upkeep: Some(upkeep), alarm: None }
+    }
+
+    /// Sleeps as the thread does, and gives when it looks again.
+    fn next_look(book: &mut Book, now: u64) -> u64 {
+        book.sleep(at(now), Moment::NEVER).as_nanos().div_ceil(1_000_000)
+    }
+
+    fn fault() -> Fault {
+        let cause = crate::lock::ports::Cause::NoAnswer("silence".into());
+        Fault { server: "a".into(), cause }
+    }
+
+    #[test]
+    fn a_lease_is_renewed_at_a_third_of_its_ttl() {
+        let (mut book, lease) = (Book::default(), lease(3_000));
+        let id = book.add(renewed(&lease, 3_000, u64::MAX / 1_000_000), at(0));
+        let due = next_look(&mut book, 0);
+        assert!((900..=1_000).contains(&due), "{due}");
+        assert!(book.look(at(500)).is_empty());
+        assert_eq!(book.look(at(due)).len(), 1);
+        assert!(book.look(at(due + 10)).is_empty(), "it is under way");
+        assert_eq!(next_look(&mut book, due), 2_968, "its end is not missed meanwhile");
+        lease.renewed(at(due), ttl(3_000), at(due + 1));
+        book.note(Note { id, outcome: Outcome::Renewed }, at(due + 1));
+        let next = next_look(&mut book, due + 1);
+        assert!((due + 900..=due + 1_000).contains(&next), "{next}");
+    }
+
+    #[test]
+    fn what_is_due_at_nearly_the_same_time_is_renewed_in_one_go() {
+        let mut book = Book::default();
+        let leases: Vec<_> = (0..100).map(|_| lease(10_000)).collect();
+        for (index, lease) in leases.iter().enumerate() {
+            lease.granted(at(index as u64), ttl(10_000));
+            book.add(renewed(lease, 10_000, u64::MAX / 1_000_000), at(index as u64));
+        }
+        let due = next_look(&mut book, 100);
+        assert_eq!(book.look(at(due)).len(), 100);
+    }
+
+    #[test]
+    fn an_early_one_is_not_renewed_again_and_again() {
+        let (mut book, lease) = (Book::default(), lease(100));
+        let id = book.add(renewed(&lease, 100, u64::MAX / 1_000_000), at(0));
+        let mut renewals = 0;
+        for now in 0..1_000 {
+            if !book.look(at(now)).is_empty() {
+                renewals += 1;
+                lease.renewed(at(now), ttl(100), at(now));
+                book.note(Note { id, outcome: Outcome::Renewed }, at(now));
+            }
+        }
+        assert!((25..=45).contains(&renewals) && lease.is_valid(at(1_000)), "{renewals}");
+    }
+
+    #[test]
+    fn after_a_failure_it_is_tried_again_until_it_ends() {
+        let (mut book, lease, bell) = (Book::default(), lease(1_000), Arc::new(Bell::default()));
+        let id = book.add(renewed(&lease, 1_000, u64::MAX / 1_000_000), at(0));
+        book.set_alarm(id, Some(bell.clone()), at(0));
+        let mut tries = 0;
+        for now in 0..988 {
+            if !book.look(at(now)).is_empty() {
+                tries += 1;
+                book.note(Note { id, outcome: Outcome::Failed(fault(), Duration::from_millis(50)) }, at(now));
+            }
+            assert_eq!(book.loss(id), None, "{now}");
+        }
+        assert!((10..=15).contains(&tries), "{tries}");
+        assert_eq!((book.count(), bell.0.load(SeqCst)), (1, 0));
+        assert!(book.look(at(988)).is_empty());
+        assert_eq!(book.loss(id), Some(Loss::NotRenewed(fault())));
+        assert_eq!((book.count(), bell.0.load(SeqCst)), (0, 1));
+        assert!(lease.is_expired(at(988)));
+        let again = next_look(&mut book, 988);
+        book.look(at(again));
+        assert_eq!((again, bell.0.load(SeqCst)), (1_008, 2), "until it is heard");
+        book.set_alarm(id, None, at(again));
+        assert_eq!(book.sleep(at(again), Moment::NEVER), Moment::NEVER);
+    }
+
+    #[test]
+    fn renewal_ends_and_the_lease_runs_out() {
+        let (mut book, lease) = (Book::default(), lease(1_000));
+        let id = book.add(renewed(&lease, 1_000, 300), at(0));
+        assert_eq!(next_look(&mut book, 0), 988);
+        book.look(at(988));
+        assert_eq!(book.loss(id), Some(Loss::RanOut));
+    }
+
+    #[test]
+    fn what_is_released_is_neither_renewed_nor_lost() {
+        let (mut book, lease) = (Book::default(), lease(1_000));
+        let id = book.add(renewed(&lease, 1_000, u64::MAX / 1_000_000), at(0));
+        lease.settled();
+        assert!(book.look(at(400)).is_empty() && book.look(at(2_000)).is_empty());
+        assert_eq!(book.loss(id), None);
+        book.remove(id);
+        assert_eq!((book.count(), book.sleep(at(2_000), Moment::NEVER)), (0, Moment::NEVER));
+    }
+
+    #[test]
+    fn the_thread_is_woken_once_for_what_it_would_miss() {
+        let mut book = Book::default();
+        assert!(!book.is_to_wake(), "it has not gone to sleep");
+        book.sleep(at(0), Moment::NEVER);
+        let (long, short) = (lease(30_000), lease(1_000));
+        book.add(renewed(&long, 30_000, u64::MAX / 1_000_000), at(0));
+        assert!(book.is_to_wake() && !book.is_to_wake());
+        book.sleep(at(0), Moment::NEVER);
+        book.add(renewed(&lease(30_000), 30_000, u64::MAX / 1_000_000), at(0));
+        assert!(!book.is_to_wake());
+        book.add(renewed(&short, 1_000, u64::MAX / 1_000_000), at(0));
+        assert!(book.is_to_wake());
+    }
+
+    #[test]
+    fn a_bell_wakes_within_a_second_of_a_suspension() {
+        let (mut book, lease) = (Book::default(), lease(30_000));
+        let id = book.add(Watched { lease, upkeep: None, alarm: Some(Arc::<Bell>::default()) }, at(0));
+        assert_eq!(next_look(&mut book, 0), 1_000);
+        book.remove(id);
+        assert_eq!(book.sleep(at(0), Moment::NEVER), Moment::NEVER);
     }
 }

@@ -89,9 +89,9 @@ pub fn forget(kept: Kept) {
     }
 }
 
-/// How many leases are looked after.
+/// How many leases are looked after that have not ended.
 pub fn count() -> usize {
-    KEEPER.existing().map_or(0, |keeper| keeper.book().len())
+    KEEPER.existing().map_or(0, |keeper| keeper.book().count())
 }
 
 /// Ends the thread, and waits until it has ended. The next lease that needs it starts it again.

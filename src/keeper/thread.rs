@@ -3,8 +3,8 @@
 use std::{
     collections::HashMap,
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError, atomic::Ordering::SeqCst},
+    panic::{self, AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Once, PoisonError, atomic::Ordering::SeqCst},
     thread,
     time::{Duration, Instant},
 };
@@ -32,6 +32,7 @@ impl Keeper {
         if thread.is_none() {
             self.stop.store(false, SeqCst);
             library::keep_loaded();
+            say_nothing_of_panics();
             *thread = Some(signals::blocked(|| thread::Builder::new().name(NAME.into()).spawn(|| self.run(waker)))?);
         }
         Ok(())
@@ -89,4 +90,17 @@ impl Keeper {
             waker.clear();
         }
     }
+}
+
+/// Of ours: they are caught, and what is printed in a thread may end up in a response. Others are reported as before.
+fn say_nothing_of_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !thread::current().name().is_some_and(|name| name.starts_with(NAME)) {
+                report(info);
+            }
+        }));
+    });
 }
