@@ -183,10 +183,10 @@ fn throw_if_lost() {
     if here.last().is_none_or(|innermost| innermost.is_over.get()) {
         return;
     }
-    // The outermost: what is thrown for it ends the others too.
     let lost = here.iter().filter(|running| !running.was_thrown.get() && running.process == fork::process());
-    let Some((running, loss)) = lost.filter_map(|it| Some((it, keeper::loss(it.kept)?))).next() else { return };
-    if may_throw(frame, running.frame) {
+    let mut lost = lost.filter_map(|running| Some((running, keeper::loss(running.kept)?)));
+    // The outermost of those that it is not held back from: what is thrown for it ends the others too.
+    if let Some((running, loss)) = lost.find(|(running, _)| may_throw(frame, running.frame)) {
         running.was_thrown.set(true);
         stats::add(Counter::Interrupts);
         exceptions::lost(running.key.name(), Some(&loss), None);
