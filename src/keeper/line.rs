@@ -108,7 +108,8 @@ impl Line {
                     Err(error) => self.failed_to_open(self.fault(&error.to_string()), notes),
                 },
                 State::Opening(opening) => match opening.try_recv() {
-                    Ok(Ok(renewer)) => (State::Idle { renewer, since: now }, true),
+                    // Not looked at: over TLS, the server may say something on its own at the beginning.
+                    Ok(Ok(renewer)) => self.begin(renewer, now, notes),
                     Ok(Err(fault)) => self.failed_to_open(fault, notes),
                     Err(TryRecvError::Empty) => (State::Opening(opening), false),
                     Err(TryRecvError::Disconnected) => {
