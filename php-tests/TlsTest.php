@@ -100,6 +100,23 @@ final class TlsTest extends LockTestCase
         self::assertTrue($lock->release());
     }
 
+    public function testRenewal(): void
+    {
+        $server = new RedisServer(['tls-auth-clients' => 'no'], tls: true);
+        $lock = new RedisLock('key', ttl: 0.5, renew: true, servers: $server->tls());
+        self::assertTrue($lock->acquire());
+        $before = RedisLock::stats();
+        $renewed = static fn (int $times) => static fn () => RedisLock::stats()['renewals'] >= $before['renewals'] + $times;
+        $connections = static fn (): array => preg_grep('/^total_connections/', explode("\r\n", $server->command('INFO', 'stats')));
+        self::eventually($renewed(1), 'a renewal');
+        $opened = $connections();
+        self::assertCount(1, $opened);
+        self::eventually($renewed(6), 'five more');
+        self::assertSame($opened, $connections(), 'on one connection');
+        self::assertTrue($lock->isAcquired());
+        self::assertSame($before['renewalErrors'], RedisLock::stats()['renewalErrors']);
+    }
+
     private function assertRefused(string $address, string $reason): void
     {
         $this->setting('command_timeout', '0.5');

@@ -36,6 +36,11 @@ impl Engine<'_> {
             let state = lease.state();
             let was_valid = lease.is_valid(self.clock.now());
             let fault = match self.store.leave(lease.key(), lease.token(), None, &call) {
+                // Its holder was told that it is over; that stays so.
+                Freed::Freed if state == State::Overdue => {
+                    lease.lost();
+                    return Ok(false);
+                }
                 Freed::Freed => {
                     lease.settled();
                     return Ok(true);

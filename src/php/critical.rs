@@ -37,12 +37,13 @@ struct Running {
     fiber: *mut zend_fiber,
     process: u64,
     was_thrown: Cell<bool>,
-    is_over: Cell<bool>,
 }
 
 thread_local! {
     /// The innermost last, in each fiber.
     static RUNNING: RefCell<Vec<Rc<Running>>> = const { RefCell::new(Vec::new()) };
+    /// How many calls are about to end.
+    static HELD_BACK: Cell<u32> = const { Cell::new(0) };
     static ALARM: RefCell<Option<(u64, Arc<VmInterrupt>)>> = const { RefCell::new(None) };
 }
 
@@ -53,18 +54,11 @@ impl Interruptible {
     /// Within the frame of `synchronized()`.
     pub fn new(key: &Arc<Key>, kept: Kept) -> Self {
         let (frame, fiber) = zend::current_frame_and_fiber();
-        let (was_thrown, is_over) = (Cell::new(false), Cell::new(false));
-        let running = Running { key: key.clone(), kept, frame, fiber, process: fork::process(), was_thrown, is_over };
-        let running = Rc::new(running);
+        let (process, was_thrown) = (fork::process(), Cell::new(false));
+        let running = Rc::new(Running { key: key.clone(), kept, frame, fiber, process, was_thrown });
         RUNNING.with_borrow_mut(|all| all.push(running.clone()));
         keeper::set_alarm(kept, Some(alarm()));
         Self(running)
-    }
-
-    /// The callable has ended; nothing is thrown any more, also not into what frees the lock.
-    pub fn is_over(&self) {
-        self.0.is_over.set(true);
-        keeper::set_alarm(self.0.kept, None);
     }
 
     pub fn was_thrown(&self) -> bool {
@@ -74,13 +68,30 @@ impl Interruptible {
 
 impl Drop for Interruptible {
     fn drop(&mut self) {
-        self.is_over();
+        keeper::set_alarm(self.0.kept, None);
         let _ = RUNNING.try_with(|all| all.borrow_mut().retain(|running| !Rc::ptr_eq(running, &self.0)));
+    }
+}
+
+/// While a callable's call ends: what frees the lock, and the handler of a warning, are no work to interrupt.
+pub struct HeldBack(());
+
+impl HeldBack {
+    pub fn new() -> Self {
+        HELD_BACK.set(HELD_BACK.get() + 1);
+        Self(())
+    }
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        let _ = HELD_BACK.try_with(|count| count.set(count.get().saturating_sub(1)));
     }
 }
 
 /// Nothing of this request runs any more.
 pub fn end() {
+    let _ = HELD_BACK.try_with(|count| count.set(0));
     let _ = RUNNING.try_with(|all| all.borrow_mut().clear());
     if let Ok(Some((process, alarm))) = ALARM.try_with(RefCell::take) {
         if process == fork::process() {
@@ -172,17 +183,13 @@ unsafe extern "C" fn interrupted(frame: *mut zend_execute_data) {
 }
 
 fn throw_if_lost() {
-    if zend::has_exception() {
+    if zend::has_exception() || HELD_BACK.try_with(Cell::get) != Ok(0) {
         return;
     }
     let (frame, fiber) = zend::current_frame_and_fiber();
     let here: Vec<_> = RUNNING
         .try_with(|all| all.borrow().iter().filter(|running| running.fiber == fiber).cloned().collect())
         .unwrap_or_default();
-    // While an inner lock is being freed, what waits for that is no work to interrupt.
-    if here.last().is_none_or(|innermost| innermost.is_over.get()) {
-        return;
-    }
     let lost = here.iter().filter(|running| !running.was_thrown.get() && running.process == fork::process());
     let mut lost = lost.filter_map(|running| Some((running, keeper::loss(running.kept)?)));
     // The outermost of those that it is not held back from: what is thrown for it ends the others too.

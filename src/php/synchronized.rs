@@ -7,7 +7,7 @@ use ext_php_rs::types::Zval;
 
 use super::{
     call,
-    critical::Interruptible,
+    critical::{HeldBack, Interruptible},
     exceptions,
     interrupt::{Pump, Quiet},
     lock::RedisLock,
@@ -41,9 +41,9 @@ impl RedisLock {
             (true, None) => Some(Interruptible::new(&self.key, self.look_after(&lease, false)?)),
         };
         let called = call::guarded(critical);
-        interruptible.iter().for_each(Interruptible::is_over);
+        let _held_back = HeldBack::new();
         let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop));
-        let was_interrupted = interruptible.is_some_and(|interruptible| interruptible.was_thrown());
+        let was_interrupted = interruptible.as_ref().is_some_and(Interruptible::was_thrown);
         let key = self.key.name();
         let result = match (called, ending) {
             (Err(Stop::Bailout), _) => Err(Stop::Bailout),
