@@ -2,7 +2,7 @@
 
 use redis_lock::lock::{
     error::Error,
-    lease::State,
+    lease::{Lease, State},
     ports::{Cause, Clock},
 };
 
@@ -163,4 +163,27 @@ fn a_child_that_a_refresh_forked_says_so() {
     scene.script([Fate::Forked.while_(|world| world.process.set(1))]);
     assert!(matches!(scene.engine().refresh(&lease, ttl(5_000)), Err(Error::Forked)));
     assert_eq!(scene.sent(), "refresh");
+}
+
+#[test]
+fn a_refresh_waits_for_a_renewal_that_is_under_way() {
+    let scene = Scene::new();
+    let lease = held(&scene, ttl(10_000));
+    let renewal = Lease::turn_to_renew(&lease, scene.world.now()).unwrap();
+    let start = scene.world.now();
+    assert!(no_answer(scene.engine().refresh(&lease, ttl(1_000))));
+    assert_eq!(scene.sent(), "", "two that are under way at once have no order");
+    assert!(scene.world.now().since(start) <= scene.engine().limits.grace() + ms(1));
+    drop(renewal);
+    assert!(scene.engine().refresh(&lease, ttl(1_000)).unwrap());
+}
+
+#[test]
+fn a_refresh_does_not_bring_back_what_was_told_lost() {
+    let scene = Scene::new();
+    let lease = held(&scene, ttl(1_000));
+    scene.world.pass(ms(989));
+    assert!(lease.is_over(scene.world.now()));
+    assert!(!scene.engine().refresh(&lease, ttl(1_000)).unwrap());
+    assert_eq!((scene.sent().as_str(), lease.state()), ("", State::Overdue));
 }

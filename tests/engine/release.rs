@@ -186,3 +186,24 @@ fn a_child_that_a_release_forked_says_so_and_sends_nothing() {
     assert!(matches!(release(&scene, &lease), Err(Error::Forked)));
     assert_eq!(scene.sent(), "leave");
 }
+
+#[test]
+fn what_was_told_lost_stays_so_and_is_freed_all_the_same() {
+    let scene = Scene::new();
+    let lease = held(&scene, ttl(1_000));
+    scene.world.pass(ms(989));
+    assert!(lease.is_over(scene.world.now()), "the keeper says so");
+    assert_eq!(scene.holder(), Some(token(1)), "the server does not know yet");
+    assert!(!release(&scene, &lease).unwrap());
+    assert!(scene.is_free() && lease.is_expired(scene.world.now()) && !lease.may_live());
+}
+
+#[test]
+fn a_release_does_not_wait_for_a_renewal() {
+    let scene = Scene::new();
+    let lease = held(&scene, ttl(1_000));
+    let renewal = Lease::turn_to_renew(&lease, scene.world.now()).unwrap();
+    assert!(release(&scene, &lease).unwrap());
+    assert!(!renewal.lease().renewal_refused(), "its answer is no loss");
+    assert_eq!(lease.state(), State::Settled);
+}
