@@ -20,7 +20,10 @@ use std::{
 
 use ext_php_rs::ffi::{zend_execute_data, zend_fiber, zend_interrupt_function};
 
-use super::{exceptions, zend};
+use super::{
+    exceptions,
+    zend::{self, zend_generator_check_placeholder_frame},
+};
 use crate::{
     keeper::{self, Kept},
     lock::{keys::Key, ports::Alarm},
@@ -42,8 +45,8 @@ struct Running {
 thread_local! {
     /// The innermost last, in each fiber.
     static RUNNING: RefCell<Vec<Rc<Running>>> = const { RefCell::new(Vec::new()) };
-    /// How many calls are about to end.
-    static HELD_BACK: Cell<u32> = const { Cell::new(0) };
+    /// The fibers of the calls that are about to end.
+    static HELD_BACK: RefCell<Vec<*mut zend_fiber>> = const { RefCell::new(Vec::new()) };
     static ALARM: RefCell<Option<(u64, Arc<VmInterrupt>)>> = const { RefCell::new(None) };
 }
 
@@ -74,24 +77,30 @@ impl Drop for Interruptible {
 }
 
 /// While a callable's call ends: what frees the lock, and the handler of a warning, are no work to interrupt.
-pub struct HeldBack(());
+pub struct HeldBack(*mut zend_fiber);
 
 impl HeldBack {
     pub fn new() -> Self {
-        HELD_BACK.set(HELD_BACK.get() + 1);
-        Self(())
+        let (_, fiber) = zend::current_frame_and_fiber();
+        HELD_BACK.with_borrow_mut(|all| all.push(fiber));
+        Self(fiber)
     }
 }
 
 impl Drop for HeldBack {
     fn drop(&mut self) {
-        let _ = HELD_BACK.try_with(|count| count.set(count.get().saturating_sub(1)));
+        let _ = HELD_BACK.try_with(|all| {
+            let mut all = all.borrow_mut();
+            if let Some(index) = all.iter().rposition(|fiber| *fiber == self.0) {
+                all.swap_remove(index);
+            }
+        });
     }
 }
 
 /// Nothing of this request runs any more.
 pub fn end() {
-    let _ = HELD_BACK.try_with(|count| count.set(0));
+    let _ = HELD_BACK.try_with(|all| all.borrow_mut().clear());
     let _ = RUNNING.try_with(|all| all.borrow_mut().clear());
     if let Ok(Some((process, alarm))) = ALARM.try_with(RefCell::take) {
         if process == fork::process() {
@@ -183,10 +192,11 @@ unsafe extern "C" fn interrupted(frame: *mut zend_execute_data) {
 }
 
 fn throw_if_lost() {
-    if zend::has_exception() || HELD_BACK.try_with(Cell::get) != Ok(0) {
+    let (frame, fiber) = zend::current_frame_and_fiber();
+    let is_held_back = HELD_BACK.try_with(|all| all.borrow().contains(&fiber)).unwrap_or(true);
+    if is_held_back || zend::has_exception() {
         return;
     }
-    let (frame, fiber) = zend::current_frame_and_fiber();
     let here: Vec<_> = RUNNING
         .try_with(|all| all.borrow().iter().filter(|running| running.fiber == fiber).cloned().collect())
         .unwrap_or_default();
@@ -204,8 +214,13 @@ fn throw_if_lost() {
 /// included, or a destructor.
 fn may_throw(mut frame: *mut zend_execute_data, bottom: *mut zend_execute_data) -> bool {
     while frame != bottom {
-        // SAFETY: the frames of this thread, from the innermost one outward.
-        let Some(current) = (unsafe { frame.as_ref() }) else { return false };
+        // SAFETY: the frames of this thread, from the innermost one outward. One may stand for the generators that
+        // delegate to the one before; then it is their frames that follow.
+        let Some(current) =
+            (unsafe { frame.as_mut().and_then(|at| zend_generator_check_placeholder_frame(at).as_ref()) })
+        else {
+            return false;
+        };
         if zend::is_in_finally(current) || zend::is_in_destructor(current) {
             return false;
         }

@@ -36,6 +36,7 @@ unsafe extern "C" {
     );
     fn zend_is_unwind_exit(object: *const zend_object) -> bool;
     fn zend_is_graceful_exit(object: *const zend_object) -> bool;
+    pub fn zend_generator_check_placeholder_frame(frame: *mut zend_execute_data) -> *mut zend_execute_data;
     pub fn zend_timeout();
     fn php_log_err_with_severity(message: *const c_char, severity: c_int);
     pub fn display_ini_entries(module: *mut c_void);

@@ -8,11 +8,11 @@ use super::{connection::Connection, endpoint::Endpoint, errors, scripts::Script,
 use crate::{
     lock::{
         lease::Lease,
-        ports::{Call, Cause, Fault, Renewal, Renewals, Renewer},
+        ports::{Call, Cause, Clock, Fault, Renewal, Renewals, Renewer},
         token::Token,
         ttl::Ttl,
     },
-    sys::poll,
+    sys::clock::SystemClock,
 };
 
 pub struct RenewingServer {
@@ -84,7 +84,7 @@ impl RedisRenewer {
 
 impl Renewer for RedisRenewer {
     fn is_alive(&self) -> bool {
-        self.connection.fd().is_ok_and(|fd| !poll::has_news(fd))
+        self.connection.is_usable(SystemClock.now())
     }
 
     fn begin(&mut self, leases: &[(&Lease, Ttl)]) {
