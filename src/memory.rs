@@ -17,7 +17,7 @@ use crate::{
         keys::Key,
         lease,
         ports::{
-            Busy, Call, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Renewals, Renewer, Store, Subscription,
+            Busy, Call, Clock, Fault, Freed, Interrupt, Occupant, Renewal, RenewalServer, Renewer, Store, Subscription,
             Vote, Woken,
         },
         queue::{Place, Queue, Queued},
@@ -129,10 +129,11 @@ impl Lease {
 }
 
 impl Memory {
-    fn start_anew(key: &Key, token: &Token, ttl: Ttl, now: Moment) -> Renewal {
+    /// Changes the end of the lease, if the token holds the key.
+    fn prolong(key: &Key, token: &Token, now: Moment, end: impl FnOnce(Moment) -> Moment) -> Renewal {
         keys().with(key, now, |entry, _| match &mut entry.lease {
             Some(lease) if lease.token == *token => {
-                lease.expires = now.plus(ttl.as_duration());
+                lease.expires = end(lease.expires);
                 Renewal::Renewed
             }
             _ => Renewal::Lost,
@@ -196,7 +197,8 @@ impl Store for Memory {
     }
 
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
-        Self::start_anew(key, token, ttl, call.clock.now())
+        let now = call.clock.now();
+        Self::prolong(key, token, now, |_| now.plus(ttl.as_duration()))
     }
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault> {
@@ -213,7 +215,7 @@ impl Store for Memory {
     }
 }
 
-impl Renewals for Memory {
+impl RenewalServer for Memory {
     fn name(&self) -> &str {
         Store::name(self)
     }
@@ -234,7 +236,11 @@ impl Renewer for MemoryRenewer {
 
     fn begin(&mut self, leases: &[(&lease::Lease, Ttl)]) {
         let now = SystemClock.now();
-        self.0 = leases.iter().map(|(lease, ttl)| Memory::start_anew(lease.key(), lease.token(), *ttl, now)).collect();
+        // Like the script, it never cuts short.
+        let renew = |(lease, ttl): &(&lease::Lease, Ttl)| {
+            Memory::prolong(lease.key(), lease.token(), now, |end| end.max(now.plus(ttl.as_duration())))
+        };
+        self.0 = leases.iter().map(renew).collect();
     }
 
     fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault> {

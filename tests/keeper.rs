@@ -17,7 +17,7 @@ use redis_lock::{
     keeper::{self, Kept, Loss, Upkeep, Watched},
     lock::{
         lease::Lease,
-        ports::{Alarm, Call, Clock, Fault, Renewal, Renewals, Renewer},
+        ports::{Alarm, Call, Clock, Fault, Renewal, RenewalServer, Renewer},
         time::Moment,
         ttl::Ttl,
     },
@@ -41,7 +41,7 @@ impl Server {
     }
 }
 
-impl Renewals for Server {
+impl RenewalServer for Server {
     fn name(&self) -> &str {
         "redis://made-up:6379"
     }
@@ -79,7 +79,7 @@ impl Renewer for Connection {
 /// One that never lets anybody in, as long as it is asked to wait.
 struct Closed;
 
-impl Renewals for Closed {
+impl RenewalServer for Closed {
     fn name(&self) -> &str {
         "redis://closed:6379"
     }
@@ -99,7 +99,13 @@ fn held(name: &str, ms: u64) -> Arc<Lease> {
     Arc::new(lease)
 }
 
-fn keep(lease: &Arc<Lease>, ms: u64, address: &str, server: Arc<dyn Renewals>) -> Kept {
+/// Each server has an address of its own: the keeper stays connected to those of earlier tests.
+fn keep(lease: &Arc<Lease>, ms: u64, server: Arc<dyn RenewalServer>) -> Kept {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    keep_at(&format!("address {}", COUNT.fetch_add(1, SeqCst)), lease, ms, server)
+}
+
+fn keep_at(address: &str, lease: &Arc<Lease>, ms: u64, server: Arc<dyn RenewalServer>) -> Kept {
     let upkeep = Upkeep { ttl: ttl(ms), until: Moment::NEVER, address: address.into(), server, limits: LIMITS };
     keeper::keep(Watched { lease: lease.clone(), upkeep: Some(upkeep), alarm: None }).unwrap()
 }
@@ -134,9 +140,8 @@ fn a_panic_on_the_way_is_caught_and_the_renewal_tried_again() {
         }
     });
     let (lease, beside) = (held("panics once", 1_500), held("beside", 1_500));
-    let kept = keep(&lease, 1_500, "panics", Arc::new(server.clone()));
-    let other =
-        keep(&beside, 1_500, "other", Arc::new(Server::that(|keys| keys.iter().map(|_| Renewal::Renewed).collect())));
+    let kept = keep(&lease, 1_500, Arc::new(server.clone()));
+    let other = keep(&beside, 1_500, Arc::new(Server::that(|keys| keys.iter().map(|_| Renewal::Renewed).collect())));
     let end = lease.valid_until();
     until("renewed", || lease.valid_until() > end);
     assert!(is_valid(&lease) && is_valid(&beside) && keeper::loss(kept).is_none());
@@ -149,9 +154,8 @@ fn a_panic_on_the_way_is_caught_and_the_renewal_tried_again() {
 fn a_lease_whose_renewal_always_panics_is_lost_and_the_others_go_on() {
     let _alone = alone();
     let (lease, beside) = (held("panics", 600), held("goes on", 600));
-    let kept = keep(&lease, 600, "panics", Arc::new(Server::that(|_| panic!("a fault of ours"))));
-    let other =
-        keep(&beside, 600, "other", Arc::new(Server::that(|keys| keys.iter().map(|_| Renewal::Renewed).collect())));
+    let kept = keep(&lease, 600, Arc::new(Server::that(|_| panic!("a fault of ours"))));
+    let other = keep(&beside, 600, Arc::new(Server::that(|keys| keys.iter().map(|_| Renewal::Renewed).collect())));
     until("lost", || keeper::loss(kept).is_some());
     assert!(matches!(keeper::loss(kept), Some(Loss::NotRenewed(_))));
     assert!(!is_valid(&lease) && is_valid(&beside));
@@ -168,7 +172,7 @@ fn one_answer_that_is_missing_concerns_one_lease() {
     let server = Arc::new(Server::that(move |keys| keys.iter().map(refuses).collect()));
     let leases: Vec<_> =
         (0..50).map(|n| held(&format!("{} {n}", if n % 5 == 0 { "gone" } else { "kept" }), 900)).collect();
-    let kept: Vec<_> = leases.iter().map(|lease| keep(lease, 900, "many", server.clone())).collect();
+    let kept: Vec<_> = leases.iter().map(|lease| keep_at("many", lease, 900, server.clone())).collect();
     let first_end = leases[0].valid_until();
     until("all renewed or lost", || {
         leases.iter().zip(&kept).all(|(lease, kept)| keeper::loss(*kept).is_some() || lease.valid_until() > first_end)
@@ -182,12 +186,39 @@ fn one_answer_that_is_missing_concerns_one_lease() {
 }
 
 #[test]
+fn a_thousand_leases_do_not_storm_a_server_that_is_down() {
+    /// Refuses at once.
+    struct Down(AtomicU32);
+
+    impl RenewalServer for Down {
+        fn name(&self) -> &str {
+            "redis://down:6379"
+        }
+
+        fn open(&self, _: &Call) -> Result<Box<dyn Renewer>, Fault> {
+            self.0.fetch_add(1, SeqCst);
+            let cause = redis_lock::lock::ports::Cause::Unreachable("down".into());
+            Err(Fault { server: self.name().into(), cause })
+        }
+    }
+
+    let _alone = alone();
+    let server = Arc::new(Down(AtomicU32::new(0)));
+    let leases: Vec<_> = (0..1_000).map(|number| held(&format!("{number}"), 3_000)).collect();
+    let kept: Vec<_> = leases.iter().map(|lease| keep_at("down", lease, 3_000, server.clone())).collect();
+    until("all lost", || kept.iter().all(|kept| keeper::loss(*kept).is_some()));
+    // In the two seconds that are left of them: at 20 ms at first, and then at up to 300.
+    let tries = server.0.load(SeqCst);
+    assert!((5..=60).contains(&tries), "{tries}");
+    kept.into_iter().for_each(keeper::forget);
+}
+
+#[test]
 fn a_server_that_is_not_reached_holds_up_no_other() {
     let _alone = alone();
     let (stuck, lease) = (held("stuck", 2_000), held("lease", 300));
-    let stuck_kept = keep(&stuck, 2_000, "closed", Arc::new(Closed));
-    let kept =
-        keep(&lease, 300, "memory", Arc::new(Server::that(|keys| keys.iter().map(|_| Renewal::Renewed).collect())));
+    let stuck_kept = keep(&stuck, 2_000, Arc::new(Closed));
+    let kept = keep(&lease, 300, Arc::new(Server::that(|keys| keys.iter().map(|_| Renewal::Renewed).collect())));
     until("lost", || keeper::loss(stuck_kept).is_some());
     assert!(is_valid(&lease) && keeper::loss(kept).is_none());
     keeper::forget(stuck_kept);
@@ -198,15 +229,14 @@ fn a_server_that_is_not_reached_holds_up_no_other() {
 fn it_ends_while_a_connection_is_being_opened_and_starts_again() {
     let _alone = alone();
     let lease = held("stuck", 400);
-    let kept = keep(&lease, 400, "closed", Arc::new(Closed));
+    let kept = keep(&lease, 400, Arc::new(Closed));
     thread::sleep(ms(200));
     let start = Instant::now();
     keeper::stop();
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     keeper::forget(kept);
     let lease = held("again", 400);
-    let kept =
-        keep(&lease, 400, "again", Arc::new(Server::that(|keys| keys.iter().map(|_| Renewal::Renewed).collect())));
+    let kept = keep(&lease, 400, Arc::new(Server::that(|keys| keys.iter().map(|_| Renewal::Renewed).collect())));
     let end = lease.valid_until();
     until("renewed", || lease.valid_until() > end);
     keeper::forget(kept);
@@ -242,7 +272,7 @@ fn an_alarm_rings_at_the_end_of_a_lease_and_until_it_is_heard() {
 fn memory_is_renewed_like_a_server() {
     let _alone = alone();
     let lease = held("in memory", 300);
-    let kept = keep(&lease, 300, "memory://", Arc::new(Memory));
+    let kept = keep(&lease, 300, Arc::new(Memory));
     // It was never acquired there.
     until("lost", || keeper::loss(kept) == Some(Loss::NotOurs));
     keeper::forget(kept);

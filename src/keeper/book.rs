@@ -11,7 +11,7 @@ use crate::{
     lock::{
         lease::{Lease, State},
         options::Limits,
-        ports::{Alarm, Fault, Renewals},
+        ports::{Alarm, Fault, RenewalServer},
         time::Moment,
         ttl::Ttl,
     },
@@ -34,7 +34,7 @@ pub struct Upkeep {
     pub until: Moment,
     /// Leases of one address share a connection.
     pub address: Arc<str>,
-    pub server: Arc<dyn Renewals>,
+    pub server: Arc<dyn RenewalServer>,
     pub limits: Limits,
 }
 
@@ -64,6 +64,8 @@ pub struct Note {
 
 pub enum Outcome {
     Renewed,
+    /// Renewed, but its end was told before.
+    TooLate,
     /// The server says that it is not ours; whether that is a loss.
     Refused {
         is_loss: bool,
@@ -155,8 +157,9 @@ impl Book {
     }
 
     /// Whether the thread would look too late. It is said once.
-    pub fn is_to_wake(&mut self) -> bool {
-        let next = self.next_look();
+    pub fn is_to_wake(&mut self, now: Moment) -> bool {
+        let alert = if self.alarms > 0 { now.plus(ALERT) } else { Moment::NEVER };
+        let next = self.next_look().min(alert);
         self.sleeps_until.take_if(|until| next < *until).is_some()
     }
 
@@ -175,6 +178,20 @@ impl Book {
             self.reschedule(id, now);
         }
         due
+    }
+
+    /// Whether it is looked after still.
+    pub fn has(&self, id: u64) -> bool {
+        self.entries.contains_key(&id)
+    }
+
+    /// The thread begins anew: nothing is under way.
+    pub fn begin_anew(&mut self, now: Moment) {
+        for entry in self.entries.values_mut() {
+            entry.is_being_renewed = false;
+        }
+        let all: Vec<u64> = self.entries.keys().copied().collect();
+        all.into_iter().for_each(|id| self.reschedule(id, now));
     }
 
     pub fn note(&mut self, note: Note, now: Moment) {
@@ -196,6 +213,13 @@ impl Book {
     }
 }
 
+/// Once.
+pub fn count_loss(lease: &Lease) {
+    if lease.notice_loss() {
+        stats::add(Counter::Lost);
+    }
+}
+
 impl Entry {
     fn note(&mut self, outcome: Outcome, now: Moment) {
         self.is_being_renewed = false;
@@ -208,7 +232,7 @@ impl Entry {
                 self.not_before = now.plus(ttl.unwrap_or_default().min(SOON) / 2);
             }
             Outcome::Refused { is_loss: true } => self.lost(Loss::NotOurs),
-            Outcome::Refused { is_loss: false } => {}
+            Outcome::Refused { is_loss: false } | Outcome::TooLate => {}
             Outcome::Failed(fault, pause) => {
                 stats::add(Counter::RenewalErrors);
                 self.fault = Some(fault);
@@ -222,6 +246,10 @@ impl Entry {
         if self.watched.lease.is_over(now) {
             self.lost(self.fault.clone().map_or(Loss::RanOut, Loss::NotRenewed));
         }
+        if self.loss.is_none() && self.watched.lease.state() == State::Lost {
+            // Its holder was told so, by a refresh.
+            self.lost(Loss::NotOurs);
+        }
         if self.loss.is_some()
             && let Some(alarm) = &self.watched.alarm
         {
@@ -230,9 +258,7 @@ impl Entry {
     }
 
     fn lost(&mut self, loss: Loss) {
-        if self.watched.lease.notice_loss() {
-            stats::add(Counter::Lost);
-        }
+        count_loss(&self.watched.lease);
         self.loss = Some(loss);
     }
 
@@ -254,9 +280,11 @@ impl Entry {
         if self.loss.is_some() {
             return if self.watched.alarm.is_some() { now.plus(RINGS) } else { Moment::NEVER };
         }
-        if self.watched.lease.state() != State::Held {
+        match self.watched.lease.state() {
+            State::Held => {}
+            State::Lost => return now,
             // It is being released, or was, and forgotten right after.
-            return Moment::NEVER;
+            _ => return Moment::NEVER,
         }
         // While it is being released, its end is nobody's concern.
         let end = self.watched.lease.valid_until();
@@ -407,16 +435,16 @@ mod tests {
     #[test]
     fn the_thread_is_woken_once_for_what_it_would_miss() {
         let mut book = Book::default();
-        assert!(!book.is_to_wake(), "it has not gone to sleep");
+        assert!(!book.is_to_wake(at(0)), "it has not gone to sleep");
         book.sleep(at(0), Moment::NEVER);
         let (long, short) = (lease(30_000), lease(1_000));
         book.add(renewed(&long, 30_000, u64::MAX / 1_000_000), at(0));
-        assert!(book.is_to_wake() && !book.is_to_wake());
+        assert!(book.is_to_wake(at(0)) && !book.is_to_wake(at(0)));
         book.sleep(at(0), Moment::NEVER);
         book.add(renewed(&lease(30_000), 30_000, u64::MAX / 1_000_000), at(0));
-        assert!(!book.is_to_wake());
+        assert!(!book.is_to_wake(at(0)));
         book.add(renewed(&short, 1_000, u64::MAX / 1_000_000), at(0));
-        assert!(book.is_to_wake());
+        assert!(book.is_to_wake(at(0)));
     }
 
     #[test]
@@ -424,6 +452,10 @@ mod tests {
         let (mut book, lease) = (Book::default(), lease(30_000));
         let id = book.add(Watched { lease, upkeep: None, alarm: Some(Arc::<Bell>::default()) }, at(0));
         assert_eq!(next_look(&mut book, 0), 1_000);
+        book.set_alarm(id, None, at(0));
+        assert_eq!(next_look(&mut book, 0), 29_698);
+        book.set_alarm(id, Some(Arc::<Bell>::default()), at(0));
+        assert!(book.is_to_wake(at(0)), "it sleeps for longer");
         book.remove(id);
         assert_eq!(book.sleep(at(0), Moment::NEVER), Moment::NEVER);
     }

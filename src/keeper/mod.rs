@@ -4,7 +4,7 @@
 //! with their holders, servers, on connections of its own, and alarms. A forked child has no keeper and starts its own.
 
 mod book;
-mod line;
+mod link;
 mod thread;
 mod waker;
 
@@ -31,8 +31,12 @@ struct Keeper {
     /// Held for moments, never while somebody waits.
     book: Mutex<Book>,
     waker: OnceLock<Waker>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-    /// Also the threads that open connections look at it.
+    thread: Mutex<Option<Running>>,
+}
+
+struct Running {
+    thread: JoinHandle<()>,
+    /// Also the threads that open connections for it look at it.
     stop: Arc<AtomicBool>,
 }
 
@@ -112,7 +116,7 @@ impl Keeper {
 
     /// If the thread would look too late otherwise.
     fn wake_for(&self, book: &mut Book) {
-        if book.is_to_wake()
+        if book.is_to_wake(SystemClock.now())
             && let Some(waker) = self.waker.get()
         {
             waker.wake();

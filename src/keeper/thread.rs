@@ -4,15 +4,17 @@ use std::{
     collections::HashMap,
     io,
     panic::{self, AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Once, PoisonError, atomic::Ordering::SeqCst},
+    sync::{
+        Arc, Once, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use super::{
-    Keeper,
-    line::{Line, Opener},
-    waker::Waker,
+    Keeper, Running,
+    link::{Link, Opener},
 };
 use crate::{
     lock::{ports::Clock, time::Moment},
@@ -30,18 +32,23 @@ impl Keeper {
         let waker = self.waker()?;
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
-            self.stop.store(false, SeqCst);
             library::keep_loaded();
             say_nothing_of_panics();
-            *thread = Some(signals::blocked(|| thread::Builder::new().name(NAME.into()).spawn(|| self.run(waker)))?);
+            let stop = Arc::new(AtomicBool::new(false));
+            let run = {
+                let stop = stop.clone();
+                move || self.run(&Opener { waker, stop })
+            };
+            let started = signals::blocked(|| thread::Builder::new().name(NAME.into()).spawn(run))?;
+            *thread = Some(Running { thread: started, stop });
         }
         Ok(())
     }
 
     pub fn end(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Some(thread), Some(waker)) = (thread, self.waker.get()) {
-            self.stop.store(true, SeqCst);
+        let running = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Some(Running { thread, stop }), Some(waker)) = (running, self.waker.get()) {
+            stop.store(true, SeqCst);
             waker.wake();
             let start = Instant::now();
             while !thread.is_finished() && start.elapsed() < LONGEST_END {
@@ -53,27 +60,33 @@ impl Keeper {
         }
     }
 
-    fn run(&self, waker: &'static Waker) {
-        while !self.stop.load(SeqCst) {
+    fn run(&self, opener: &Opener) {
+        while !opener.stop.load(SeqCst) {
             // What panics is caught where it concerns one server; this is for what is not foreseen.
-            if catch_unwind(AssertUnwindSafe(|| self.look_until_stopped(waker))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| self.look_until_stopped(opener))).is_err() {
                 thread::sleep(Duration::from_millis(100));
+                self.book().begin_anew(SystemClock.now());
             }
         }
     }
 
-    fn look_until_stopped(&self, waker: &'static Waker) {
-        let opener = Opener { waker, stop: &self.stop };
-        let mut lines: HashMap<Arc<str>, Line> = HashMap::new();
-        while !self.stop.load(SeqCst) {
-            for due in self.book().look(SystemClock.now()) {
-                let line = lines.entry(due.upkeep.address.clone());
-                line.or_insert_with(|| Line::new(due.upkeep.server.clone())).add(due);
+    fn look_until_stopped(&self, opener: &Opener) {
+        let mut links: HashMap<Arc<str>, Link> = HashMap::new();
+        while !opener.stop.load(SeqCst) {
+            let now = SystemClock.now();
+            let mut book = self.book();
+            // What is forgotten meanwhile is not renewed any more.
+            links.values_mut().for_each(|link| link.keep_only(|id| book.has(id)));
+            let due = book.look(now);
+            drop(book);
+            for due in due {
+                let link = links.entry(due.upkeep.address.clone());
+                link.or_insert_with(|| Link::new(due.upkeep.server.clone())).add(due, now);
             }
             let mut notes = Vec::new();
-            for line in lines.values_mut() {
-                if catch_unwind(AssertUnwindSafe(|| line.go_on(&opener, &mut notes))).is_err() {
-                    line.panicked(&mut notes);
+            for link in links.values_mut() {
+                if catch_unwind(AssertUnwindSafe(|| link.go_on(opener, &mut notes))).is_err() {
+                    link.panicked(&mut notes);
                 }
             }
             let mut book = self.book();
@@ -81,13 +94,13 @@ impl Keeper {
             for note in notes {
                 book.note(note, now);
             }
-            lines.retain(|_, line| !line.is_unused());
-            let most = lines.values().map(Line::until).min().unwrap_or(Moment::NEVER);
+            links.retain(|_, link| !link.is_unused());
+            let most = links.values().map(Link::until).min().unwrap_or(Moment::NEVER);
             let until = book.sleep(now, most);
             drop(book);
-            let awaited = lines.values().filter_map(Line::awaited);
-            poll::any(std::iter::once((waker.fd(), libc::POLLIN)).chain(awaited), until, &SystemClock);
-            waker.clear();
+            let awaited = links.values().filter_map(Link::awaited);
+            poll::any(std::iter::once((opener.waker.fd(), libc::POLLIN)).chain(awaited), until, &SystemClock);
+            opener.waker.clear();
         }
     }
 }

@@ -94,7 +94,7 @@ impl Engine<'_> {
     ) -> Result<Acquired, Error> {
         let give_up = what.start.plus(what.wait);
         let call = self.call(give_up.plus(self.limits.grace()));
-        let _turn = self.turn(lease, &call)?;
+        let _prolonging = self.prolong(lease, &call)?;
         // What does not wait stands in no line, and leaves what is kept for what does.
         let subscription = if self.clock.now() < give_up { kept.take() } else { None };
         let standing = match subscription.filter(|subscription| subscription.is_alive()) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{
     error::Error,
     keys::Key,
-    lease::{Lease, State, Turn},
+    lease::{Lease, Prolonging, State},
     options::Limits,
     ports::{Call, Cause, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Store, WakeUp},
     time::Moment,
@@ -51,7 +51,7 @@ impl Engine<'_> {
                     return Ok(true);
                 }
                 Freed::NotOurs => {
-                    Self::not_ours(lease);
+                    lease.not_ours();
                     return Ok(false);
                 }
                 Freed::Unknown(fault) => fault,
@@ -73,7 +73,11 @@ impl Engine<'_> {
             return Ok(false);
         }
         let call = self.call(self.deadline());
-        let _turn = self.turn(lease, &call)?;
+        let _prolonging = self.prolong(lease, &call)?;
+        if !matches!(lease.state(), State::Held | State::Unsure) {
+            // What was waited for may have been refused.
+            return Ok(false);
+        }
         let mut first = true;
         loop {
             let sent = self.clock.now();
@@ -81,7 +85,7 @@ impl Engine<'_> {
             let fault = match self.store.refresh(lease.key(), lease.token(), ttl, &call) {
                 Renewal::Renewed => return Ok(lease.refreshed(sent, ttl)),
                 Renewal::Lost => {
-                    Self::not_ours(lease);
+                    lease.not_ours();
                     return Ok(false);
                 }
                 Renewal::Unknown(fault) => fault,
@@ -98,16 +102,12 @@ impl Engine<'_> {
         }
     }
 
-    fn not_ours(lease: &Lease) {
-        if matches!(lease.state(), State::Held | State::Overdue) { lease.lost() } else { lease.settled() }
-    }
-
     /// Waits for the answer to a renewal of the keeper's, if one is under way.
-    pub(super) fn turn<'a>(&self, lease: &'a Lease, call: &Call) -> Result<Turn<&'a Lease>, Error> {
+    pub(super) fn prolong<'a>(&self, lease: &'a Lease, call: &Call) -> Result<Prolonging<&'a Lease>, Error> {
         const PAUSE: Duration = Duration::from_millis(1);
         loop {
-            if let Some(turn) = Lease::turn(lease) {
-                return Ok(turn);
+            if let Some(prolonging) = Lease::prolong(lease) {
+                return Ok(prolonging);
             }
             let now = self.clock.now();
             if now >= call.until {

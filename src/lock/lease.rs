@@ -5,7 +5,7 @@
 //! - Validity counts from before the request that was granted, and never with a longer ttl than that of any request
 //!   of this token whose fate is unknown: such a request may still run, late, and cut the key's life to its own ttl.
 //! - A token whose release may be under way is never believed again: the release may still run, late.
-//! - Requests that may prolong it are under way one at a time (`Turn`), so that the answer that came last is that of
+//! - Requests that may prolong it are under way one at a time (`Prolonging`), so that the answer that came last is that of
 //!   the request that ran last. A release waits for none: an answer that comes after it changes nothing.
 
 #[cfg(not(loom))]
@@ -16,32 +16,8 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use super::{keys::Key, time::Moment, token::Token, ttl::Ttl};
-
-/// What is known of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// Not known to be ours: not asked for yet, or the answer did not come, or restored.
-    Unsure,
-    /// Ours; for how long, says the validity.
-    Held,
-    /// A release was sent while it was ours, and its answer did not come.
-    Releasing,
-    /// Given up, and not known to be free.
-    Abandoned,
-    /// Its validity ended, and its holder was told so; the key may still hold our token.
-    Overdue,
-    /// Ended before it was released.
-    Lost,
-    /// Free, or never ours.
-    Settled,
-}
-
-impl State {
-    const ALL: [Self; 7] =
-        [Self::Unsure, Self::Held, Self::Releasing, Self::Abandoned, Self::Overdue, Self::Lost, Self::Settled];
-}
+pub use super::word::State;
+use super::{keys::Key, time::Moment, token::Token, ttl::Ttl, word::Word};
 
 #[derive(Debug)]
 pub struct Lease {
@@ -49,7 +25,6 @@ pub struct Lease {
     token: Token,
     /// The process that acquired it; a forked child inherits the object, but not the lease.
     process: u64,
-    /// State, validity and who is at it, as one word: they change together.
     word: AtomicU64,
     /// Milliseconds: the least ttl of the requests whose fate is unknown.
     least_unknown_ttl: AtomicU64,
@@ -59,55 +34,22 @@ pub struct Lease {
     loss_was_noticed: AtomicBool,
 }
 
-/// Bits 0 to 2: the state; 3: a request that may prolong it is under way; 4: a release is; the rest: until when it is
-/// surely ours, in nanoseconds, rounded down.
-#[derive(Clone, Copy)]
-struct Word(u64);
-
-impl Word {
-    const STATE: u64 = 0b111;
-    const TURN: u64 = 1 << 3;
-    const LEAVING: u64 = 1 << 4;
-    const FLAGS: u64 = 0b11111;
-
-    fn state(self) -> State {
-        usize::try_from(self.0 & Self::STATE).ok().and_then(|at| State::ALL.get(at)).copied().unwrap_or(State::Unsure)
-    }
-
-    fn with_state(self, state: State) -> Self {
-        Self(self.0 & !Self::STATE | state as u64)
-    }
-
-    fn valid_until(self) -> Moment {
-        Moment::from_nanos(self.0 & !Self::FLAGS)
-    }
-
-    fn with_valid_until(self, moment: Moment) -> Self {
-        Self(self.0 & Self::FLAGS | moment.as_nanos() & !Self::FLAGS)
-    }
-
-    fn has(self, flag: u64) -> bool {
-        self.0 & flag != 0
-    }
-
-    fn is_valid(self, now: Moment) -> bool {
-        self.state() == State::Held && now < self.valid_until()
-    }
-}
-
-/// The right to send a request that may prolong a lease.
+/// The right to send a request that may prolong a lease, or cut it short.
 #[derive(Debug)]
-pub struct Turn<L: Deref<Target = Lease>>(L);
+pub struct Prolonging<L: Deref<Target = Lease>> {
+    lease: L,
+    flag: u64,
+}
 
-impl<L: Deref<Target = Lease>> Turn<L> {
+impl<L: Deref<Target = Lease>> Prolonging<L> {
     pub fn lease(&self) -> &Lease {
-        &self.0
+        &self.lease
     }
 }
 
-impl<L: Deref<Target = Lease>> Drop for Turn<L> {
+impl<L: Deref<Target = Lease>> Drop for Prolonging<L> {
     fn drop(&mut self) {
-        self.0.word.fetch_and(!Word::TURN, SeqCst);
+        self.lease.change(|word| Some(word.without(self.flag)));
     }
 }
 
@@ -117,7 +59,12 @@ pub struct Leaving<'a>(&'a Lease);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.0.word.fetch_and(!Word::LEAVING, SeqCst);
+        self.0.change(|word| {
+            // The release did not run, and what the keeper was told meanwhile is to be believed.
+            let is_lost = word.state() == State::Held && word.has(Word::REFUSED);
+            let word = word.without(Word::LEAVING | Word::REFUSED);
+            Some(if is_lost { word.with_state(State::Lost) } else { word })
+        });
     }
 }
 
@@ -129,7 +76,7 @@ impl Lease {
             key,
             token,
             process,
-            word: AtomicU64::new(Word(0).with_state(State::Unsure).with_valid_until(Self::NEVER_VALID).0),
+            word: AtomicU64::new(Word::from_bits(0).with_state(State::Unsure).bits()),
             least_unknown_ttl: AtomicU64::new(u64::MAX),
             greatest_ttl: AtomicU64::new(0),
             tainted: AtomicBool::new(false),
@@ -150,13 +97,13 @@ impl Lease {
     }
 
     fn word(&self) -> Word {
-        Word(self.word.load(SeqCst))
+        Word::from_bits(self.word.load(SeqCst))
     }
 
     /// Gives what was before; None: nothing was to be changed.
     fn change(&self, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
-        let changed = self.word.fetch_update(SeqCst, SeqCst, |word| change(Word(word)).map(|word| word.0));
-        changed.ok().map(Word)
+        let change = |word| change(Word::from_bits(word)).map(Word::bits);
+        self.word.fetch_update(SeqCst, SeqCst, change).ok().map(Word::from_bits)
     }
 
     fn set_state(&self, state: State) {
@@ -178,21 +125,15 @@ impl Lease {
 
     /// Whether it was ours and ended before it was released.
     pub fn is_expired(&self, now: Moment) -> bool {
-        let word = self.word();
-        match word.state() {
-            State::Held => now >= word.valid_until(),
-            State::Abandoned => word.valid_until() != Self::NEVER_VALID && now >= word.valid_until(),
-            State::Overdue | State::Lost => true,
-            State::Unsure | State::Releasing | State::Settled => false,
-        }
+        self.word().is_expired(now)
     }
 
     /// How long it is surely ours yet: nothing, where it ran out or was lost. None: it never was, or it was released.
     pub fn remaining(&self, now: Moment) -> Option<Duration> {
-        if self.is_expired(now) {
+        let word = self.word();
+        if word.is_expired(now) {
             return Some(Duration::ZERO);
         }
-        let word = self.word();
         word.is_valid(now).then(|| word.valid_until().since(now))
     }
 
@@ -206,7 +147,7 @@ impl Lease {
         let word = self.word();
         match word.state() {
             State::Unsure | State::Held | State::Releasing | State::Overdue => true,
-            State::Abandoned => word.valid_until() != Self::NEVER_VALID,
+            State::Abandoned => word.was_ever_valid(),
             State::Lost | State::Settled => false,
         }
     }
@@ -231,24 +172,27 @@ impl Lease {
         !self.loss_was_noticed.swap(true, SeqCst)
     }
 
-    /// None: someone else's turn is not over.
-    pub fn turn<L: Deref<Target = Self>>(this: L) -> Option<Turn<L>> {
-        let before = this.word.fetch_or(Word::TURN, SeqCst);
-        (!Word(before).has(Word::TURN)).then(|| Turn(this))
+    /// Its holder's turn to prolong it. None: a renewal is under way.
+    pub fn prolong<L: Deref<Target = Self>>(this: L) -> Option<Prolonging<L>> {
+        Self::begin(this, Word::PROLONGED, |_| true)
     }
 
-    /// The keeper's turn to renew it. None: it is not ours any more, or it is its holder's turn.
-    pub fn turn_to_renew<L: Deref<Target = Self>>(this: L, now: Moment) -> Option<Turn<L>> {
+    /// The keeper's turn to renew it. None: it is not ours any more, or its holder is at it.
+    pub fn renew<L: Deref<Target = Self>>(this: L, now: Moment) -> Option<Prolonging<L>> {
+        Self::begin(this, Word::RENEWED, |word| word.is_valid(now) && !word.has(Word::LEAVING))
+    }
+
+    fn begin<L: Deref<Target = Self>>(this: L, flag: u64, if_so: impl Fn(Word) -> bool) -> Option<Prolonging<L>> {
         this.change(|word| {
-            let may = word.is_valid(now) && !word.has(Word::TURN | Word::LEAVING);
-            may.then_some(Word(word.0 | Word::TURN))
+            let may = !word.has(Word::PROLONGED | Word::RENEWED) && if_so(word);
+            may.then(|| word.with(flag))
         })?;
-        Some(Turn(this))
+        Some(Prolonging { lease: this, flag })
     }
 
-    /// Before a release is sent: what a renewal is answered from now on is no loss.
+    /// Before a release is sent: what a renewal is answered from now on is no loss, unless the release does not run.
     pub fn leaving(&self) -> Leaving<'_> {
-        self.word.fetch_or(Word::LEAVING, SeqCst);
+        self.change(|word| Some(word.with(Word::LEAVING)));
         Leaving(self)
     }
 
@@ -263,15 +207,23 @@ impl Lease {
         self.set_valid(sent, ttl, |word| matches!(word.state(), State::Held | State::Unsure))
     }
 
-    /// The keeper's renewal that was sent at `sent` was granted. It does not bring back what has ended meanwhile.
-    pub fn renewed(&self, sent: Moment, ttl: Ttl, now: Moment) -> bool {
-        self.set_valid(sent, ttl, |word| word.is_valid(now))
-    }
-
     fn set_valid(&self, sent: Moment, ttl: Ttl, if_so: impl Fn(Word) -> bool) -> bool {
         self.greatest_ttl.fetch_max(ttl.as_millis(), SeqCst);
         let validity = sent.plus(self.at_most(ttl).validity());
         self.change(|word| if_so(word).then(|| word.with_valid_until(validity).with_state(State::Held))).is_some()
+    }
+
+    /// A renewal of the keeper's is sent. It never cuts the key's life short, so that no other request is believed less
+    /// because of it, however late it runs.
+    pub fn renewing(&self, ttl: Ttl) {
+        self.greatest_ttl.fetch_max(ttl.as_millis(), SeqCst);
+    }
+
+    /// The renewal that was sent at `sent` was granted. False: it had ended meanwhile, which stays so.
+    pub fn renewed(&self, sent: Moment, ttl: Ttl, now: Moment) -> bool {
+        let validity = sent.plus(self.at_most(ttl).validity());
+        self.change(|word| word.is_valid(now).then(|| word.with_valid_until(validity.max(word.valid_until()))))
+            .is_some()
     }
 
     /// What a request with this ttl can be believed to give, as long as others of unknown fate may run after it.
@@ -303,20 +255,30 @@ impl Lease {
 
     /// The keeper was told that it is not ours. True: that is a loss.
     pub fn renewal_refused(&self) -> bool {
-        self.end_unless_leaving(State::Lost, |_| true)
+        let before = self.change(|word| match word.state() {
+            State::Held if word.has(Word::LEAVING) => Some(word.with(Word::REFUSED)),
+            State::Held => Some(word.with_state(State::Lost)),
+            _ => None,
+        });
+        before.is_some_and(|word| !word.has(Word::LEAVING))
     }
 
-    /// True: its validity has ended, and nobody has said so before.
+    /// True: its validity has ended, and nobody has said so before. While its holder is at it, it is the holder's to say.
     pub fn is_over(&self, now: Moment) -> bool {
-        self.end_unless_leaving(State::Overdue, |word| now >= word.valid_until())
-    }
-
-    fn end_unless_leaving(&self, state: State, if_so: impl Fn(Word) -> bool) -> bool {
         self.change(|word| {
-            let ends = word.state() == State::Held && !word.has(Word::LEAVING) && if_so(word);
-            ends.then(|| word.with_state(state))
+            let is_over =
+                word.state() == State::Held && !word.has(Word::LEAVING | Word::PROLONGED) && now >= word.valid_until();
+            is_over.then(|| word.with_state(State::Overdue))
         })
         .is_some()
+    }
+
+    /// Its holder was told that it is not ours: lost, if it was, or else of no concern.
+    pub fn not_ours(&self) {
+        self.change(|word| {
+            let was_ours = matches!(word.state(), State::Held | State::Overdue | State::Lost);
+            Some(word.with_state(if was_ours { State::Lost } else { State::Settled }))
+        });
     }
 
     /// A release was sent, and its answer did not come. `was_valid`: it was surely ours until then.
@@ -367,7 +329,7 @@ mod tests {
 
     /// As precisely as it is kept.
     fn until(sent: u64, seconds: f64) -> Moment {
-        Moment::from_nanos(at(sent).plus(ttl(seconds).validity()).as_nanos() & !31)
+        Moment::from_nanos(at(sent).plus(ttl(seconds).validity()).as_nanos() & !127)
     }
 
     #[test]
@@ -413,15 +375,15 @@ mod tests {
     #[test]
     fn requests_that_prolong_are_under_way_one_at_a_time() {
         let lease = lease();
-        let first = Lease::turn(&lease).unwrap();
-        assert!(Lease::turn(&lease).is_none());
+        let first = Lease::prolong(&lease).unwrap();
+        assert!(Lease::prolong(&lease).is_none());
         lease.granted(at(0), ttl(1.0));
-        assert!(Lease::turn_to_renew(&lease, at(1)).is_none());
+        assert!(Lease::renew(&lease, at(1)).is_none());
         drop(first);
-        let renewal = Lease::turn_to_renew(&lease, at(1)).unwrap();
-        assert!(Lease::turn(&lease).is_none());
+        let renewal = Lease::renew(&lease, at(1)).unwrap();
+        assert!(Lease::prolong(&lease).is_none());
         drop(renewal);
-        assert!(Lease::turn_to_renew(&lease, at(988)).is_none(), "not once it has ended");
+        assert!(Lease::renew(&lease, at(988)).is_none(), "not once it has ended");
     }
 
     #[test]
@@ -443,7 +405,7 @@ mod tests {
         let lease = lease();
         lease.granted(at(0), ttl(1.0));
         let leaving = lease.leaving();
-        assert!(!lease.renewal_refused() && Lease::turn_to_renew(&lease, at(1)).is_none());
+        assert!(!lease.renewal_refused() && Lease::renew(&lease, at(1)).is_none());
         assert!(!lease.is_over(at(2_000)));
         lease.settled();
         drop(leaving);
@@ -456,7 +418,13 @@ mod tests {
         let lease = lease();
         lease.granted(at(0), ttl(1.0));
         drop(lease.leaving());
-        assert!(Lease::turn_to_renew(&lease, at(1)).is_some());
+        assert!(Lease::renew(&lease, at(1)).is_some());
+        let leaving = lease.leaving();
+        assert!(!lease.renewal_refused() && lease.is_valid(at(1)), "the release may have run");
+        drop(leaving);
+        assert!(lease.is_expired(at(1)) && !lease.may_live(), "it has not");
+
+        lease.granted(at(0), ttl(1.0));
         assert!(lease.renewal_refused() && lease.state() == State::Lost && lease.notice_loss() && !lease.notice_loss());
     }
 }
@@ -515,12 +483,12 @@ mod races {
     /// What the keeper does; true: it saw a loss.
     fn renew(lease: &Lease, server: &Server) -> bool {
         let sent = server.now();
-        let Some(turn) = Lease::turn_to_renew(lease, sent) else { return false };
+        let Some(renewal) = Lease::renew(lease, sent) else { return false };
         let is_ours = server.refresh(ttl(10));
         if is_ours {
-            turn.lease().renewed(sent, ttl(10), server.now());
+            renewal.lease().renewed(sent, ttl(10), server.now());
         }
-        !is_ours && turn.lease().renewal_refused()
+        !is_ours && renewal.lease().renewal_refused()
     }
 
     #[test]
@@ -548,7 +516,7 @@ mod races {
                 let (lease, server) = (lease.clone(), server.clone());
                 move || renew(&lease, &server)
             });
-            if let Some(_turn) = Lease::turn(&*lease) {
+            if let Some(_ours) = Lease::prolong(&*lease) {
                 let sent = server.now();
                 lease.sending(sent, ttl(3));
                 assert!(server.refresh(ttl(3)));
@@ -567,7 +535,7 @@ mod races {
                 let lease = lease.clone();
                 move || lease.is_over(at(10))
             });
-            let was_refreshed = Lease::turn(&*lease).is_some_and(|_turn| lease.refreshed(at(9), ttl(10)));
+            let was_refreshed = Lease::prolong(&*lease).is_some_and(|_ours| lease.refreshed(at(9), ttl(10)));
             let was_over = keeper.join().unwrap();
             assert_eq!(lease.state() == State::Overdue, was_over);
             assert!(was_over || was_refreshed);

@@ -15,3 +15,4 @@ pub mod time;
 pub mod token;
 pub mod ttl;
 pub mod waiting;
+mod word;

@@ -67,7 +67,7 @@ pub trait Store {
 }
 
 /// A server, as the keeper knows it.
-pub trait Renewals: Send + Sync {
+pub trait RenewalServer: Send + Sync {
     fn name(&self) -> &str;
     /// Opens a connection for renewals, within the bounds of the call.
     fn open(&self, call: &Call) -> Result<Box<dyn Renewer>, Fault>;

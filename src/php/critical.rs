@@ -28,7 +28,7 @@ use crate::{
     keeper::{self, Kept},
     lock::{keys::Key, ports::Alarm},
     stats::{self, Counter},
-    sys::fork,
+    sys::{fork, library},
 };
 
 /// One call of `synchronized()`.
@@ -167,13 +167,15 @@ pub fn hook() {
     }
 }
 
-/// At each module end. Where another module has hooked itself in after us, ours stays: it does nothing by itself.
+/// At each module end. Where another module has hooked itself in after us, ours stays, and the library with it.
 pub fn unhook() {
     // SAFETY: as above; what is stored is null or such a function.
     unsafe {
         let ours: InterruptFunction = interrupted;
         if zend_interrupt_function.is_some_and(|current| current as usize == ours as usize) {
             zend_interrupt_function = mem::transmute::<*mut c_void, Option<InterruptFunction>>(PREVIOUS.load(SeqCst));
+        } else {
+            library::keep_loaded();
         }
     }
 }
@@ -205,6 +207,7 @@ fn throw_if_lost() {
     // The outermost of those that it is not held back from: what is thrown for it ends the others too.
     if let Some((running, loss)) = lost.find(|(running, _)| may_throw(frame, running.frame)) {
         running.was_thrown.set(true);
+        keeper::set_alarm(running.kept, None);
         stats::add(Counter::Interrupts);
         exceptions::lost(running.key.name(), Some(&loss), None);
     }

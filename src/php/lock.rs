@@ -131,7 +131,7 @@ impl RedisLock {
             ttl,
             until: SystemClock.now().plus(max_hold),
             address: self.store.address.clone(),
-            server: self.store.renewals.clone(),
+            server: self.store.for_keeper(),
             limits,
         });
         self.look_no_more();
@@ -223,15 +223,15 @@ impl RedisLock {
         let _use = self.begin("refresh")?;
         let pump = Pump::default();
         let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.ttl));
+        // Whatever came of it: what is believed may have become less.
+        self.kept().into_iter().for_each(keeper::look_again);
         match &refreshed {
             Ok(true) => {
                 if self.options.auto_release {
                     request::keep(&lease, &self.store, self.options.limits);
                 }
-                match self.kept() {
-                    Some(kept) => keeper::look_again(kept),
-                    None if self.options.renew => self.look_after(&lease, true).map(|_| ())?,
-                    None => {}
+                if self.options.renew && self.kept().is_none() {
+                    self.look_after(&lease, true)?;
                 }
             }
             Ok(false) => {

@@ -110,6 +110,9 @@ fn take(lease: &Arc<Lease>) -> Option<Entry> {
 
 /// False: it is not known to be free, for the server does not answer.
 fn free_now(entry: &Entry, until: Moment) -> bool {
+    if entry.lease.process() == fork::process() {
+        count_loss(&entry.lease);
+    }
     if !entry.lease.may_live() || entry.lease.process() != fork::process() {
         return true;
     }

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    mem,
     rc::Rc,
     sync::Arc,
 };
@@ -11,25 +12,54 @@ use crate::{
     lock::{
         error::BadValue,
         options::Limits,
-        ports::{Renewals, Store},
+        ports::{RenewalServer, Store},
         time::Moment,
     },
     memory::Memory,
-    redis::{Single, servers::Servers},
+    redis::{
+        RenewingServer, Single,
+        servers::{Server, Servers},
+    },
+    sys::fork,
 };
 
 pub struct SharedStore {
     pub store: Box<dyn Store>,
-    /// The same for the keeper, and the address by which it knows it.
-    pub renewals: Arc<dyn Renewals>,
+    /// By which the keeper knows it.
     pub address: Arc<str>,
+    servers: Servers,
+    /// The same for the keeper of this process: a child must not use what its parent's may have had locked.
+    for_keeper: RefCell<Option<(u64, Arc<dyn RenewalServer>)>>,
     /// Set while it is taken to be as silent as it was when a lease was to be freed.
     silent_until: Cell<Option<Moment>>,
 }
 
 impl SharedStore {
-    fn new(address: &str, store: impl Store + 'static, renewals: Arc<dyn Renewals>) -> Rc<Self> {
-        Rc::new(Self { store: Box::new(store), renewals, address: address.into(), silent_until: Cell::new(None) })
+    fn new(address: &str) -> Result<Rc<Self>, BadValue> {
+        let servers = Servers::parse(address)?;
+        let store: Box<dyn Store> = match &servers {
+            Servers::Redis(server) => Box::new(Single::new(Server::clone(server))),
+            Servers::Memory => Box::new(Memory),
+        };
+        let (address, for_keeper, silent_until) = (address.into(), RefCell::new(None), Cell::new(None));
+        Ok(Rc::new(Self { store, address, servers, for_keeper, silent_until }))
+    }
+
+    pub fn for_keeper(&self) -> Arc<dyn RenewalServer> {
+        let mut current = self.for_keeper.borrow_mut();
+        if let Some((process, server)) = &*current
+            && *process == fork::process()
+        {
+            return server.clone();
+        }
+        let server: Arc<dyn RenewalServer> = match &self.servers {
+            Servers::Redis(server) => Arc::new(RenewingServer::new(Server::clone(server))),
+            Servers::Memory => Arc::new(Memory),
+        };
+        if let Some(of_the_parent) = current.replace((fork::process(), server.clone())) {
+            mem::forget(of_the_parent);
+        }
+        server
     }
 
     pub fn is_silent(&self, now: Moment) -> bool {
@@ -71,14 +101,7 @@ fn store(address: &str) -> Result<Rc<SharedStore>, BadValue> {
         if let Some((_, store)) = stores.iter().find(|(known, _)| known == address) {
             return Ok(store.clone());
         }
-        let store = match Servers::parse(address)? {
-            Servers::Redis(server) => {
-                let single = Single::new(*server);
-                let renewals = single.renewals();
-                SharedStore::new(address, single, renewals)
-            }
-            Servers::Memory => SharedStore::new(address, Memory, Arc::new(Memory)),
-        };
+        let store = SharedStore::new(address)?;
         if stores.len() >= MOST_UNUSED {
             stores.retain(|(_, store)| Rc::strong_count(store) > 1);
         }

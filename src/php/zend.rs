@@ -8,7 +8,7 @@ use std::{
 use ext_php_rs::{
     ffi::{
         ext_php_rs_executor_globals, ext_php_rs_zend_object_release, zend_class_entry, zend_execute_data, zend_fiber,
-        zend_object, zend_op_array, zend_string,
+        zend_object, zend_op, zend_op_array, zend_string,
     },
     types::Zval,
 };
@@ -137,12 +137,13 @@ fn op_array(frame: &zend_execute_data) -> Option<&zend_op_array> {
 /// has interrupted.
 pub fn is_in_finally(frame: &zend_execute_data) -> bool {
     let Some(function) = op_array(frame) else { return false };
-    // SAFETY: the opcode that a frame is at is one of its function's, of whose blocks there are that many.
-    let (at, blocks) = unsafe {
+    // SAFETY: the function has that many blocks.
+    let blocks = unsafe {
         let count = usize::try_from(function.last_try_catch).unwrap_or(0);
-        let blocks = if count == 0 { &[] } else { std::slice::from_raw_parts(function.try_catch_array, count) };
-        (frame.opline.offset_from(function.opcodes), blocks)
+        if count == 0 { &[] } else { std::slice::from_raw_parts(function.try_catch_array, count) }
     };
+    // By the addresses: a frame that handles an exception is at an opcode of the engine's.
+    let at = frame.opline.addr().wrapping_sub(function.opcodes.addr()) / size_of::<zend_op>();
     let Ok(at) = u32::try_from(at) else { return false };
     blocks.iter().any(|block| block.finally_op != 0 && (block.finally_op..=block.finally_end).contains(&at))
 }

@@ -16,4 +16,5 @@ mod socket;
 mod tls;
 mod wakeup;
 
+pub use renewer::RenewingServer;
 pub use single::Single;

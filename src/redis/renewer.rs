@@ -4,29 +4,38 @@ use std::{os::fd::RawFd, sync::Arc};
 
 use redis::Value;
 
-use super::{connection::Connection, endpoint::Endpoint, errors, scripts::Script, single::without, socket::Trouble};
+use super::{
+    connection::Connection,
+    endpoint::Endpoint,
+    errors,
+    scripts::{self, Script},
+    servers::Server,
+    single::without,
+    socket::Trouble,
+};
 use crate::{
     lock::{
         lease::Lease,
-        ports::{Call, Cause, Clock, Fault, Renewal, Renewals, Renewer},
+        ports::{Call, Cause, Clock, Fault, Renewal, RenewalServer, Renewer},
         token::Token,
         ttl::Ttl,
     },
     sys::clock::SystemClock,
 };
 
+/// Shares nothing with the connections of PHP's threads, for it is used by others.
 pub struct RenewingServer {
     endpoint: Arc<Endpoint>,
-    refresh: Arc<Script>,
+    renew: Arc<Script>,
 }
 
 impl RenewingServer {
-    pub fn new(endpoint: Arc<Endpoint>, refresh: Arc<Script>) -> Self {
-        Self { endpoint, refresh }
+    pub fn new(server: Server) -> Self {
+        Self { endpoint: Arc::new(Endpoint::new(server)), renew: Arc::new(scripts::renew()) }
     }
 }
 
-impl Renewals for RenewingServer {
+impl RenewalServer for RenewingServer {
     fn name(&self) -> &str {
         self.endpoint.name()
     }
@@ -34,9 +43,10 @@ impl Renewals for RenewingServer {
     fn open(&self, call: &Call) -> Result<Box<dyn Renewer>, Fault> {
         Ok(Box::new(RedisRenewer {
             endpoint: self.endpoint.clone(),
-            refresh: self.refresh.clone(),
+            renew: self.renew.clone(),
             connection: self.endpoint.connect(call)?,
             is_sending: false,
+            is_text_needed: false,
             tokens: Vec::new(),
             answers: Vec::new(),
         }))
@@ -45,20 +55,23 @@ impl Renewals for RenewingServer {
 
 struct RedisRenewer {
     endpoint: Arc<Endpoint>,
-    refresh: Arc<Script>,
+    renew: Arc<Script>,
     connection: Box<Connection>,
     is_sending: bool,
+    /// The script was not known, though the first of the last ones should have brought it.
+    is_text_needed: bool,
     /// Those that are being renewed.
     tokens: Vec<Token>,
     answers: Vec<Renewal>,
 }
 
 impl RedisRenewer {
-    fn answer(&self, value: Value) -> Renewal {
+    fn answer(&mut self, value: Value) -> Renewal {
         match value {
             Value::Int(1) => Renewal::Renewed,
             Value::Int(0) => Renewal::Lost,
             Value::ServerError(error) => {
+                self.is_text_needed |= errors::code(&error) == "NOSCRIPT";
                 let fault = self.endpoint.fault(Cause::Answered(errors::in_words(&error)));
                 let token = self.tokens.get(self.answers.len());
                 Renewal::Unknown(token.map_or(fault.clone(), |token| without(token, fault)))
@@ -88,17 +101,19 @@ impl Renewer for RedisRenewer {
     }
 
     fn begin(&mut self, leases: &[(&Lease, Ttl)]) {
-        // The first of them brings the text, so that the server knows it, whatever it has forgotten.
-        let words = [[&b"EVAL"[..], self.refresh.text().as_bytes()], [b"EVALSHA", self.refresh.sha().as_bytes()]];
+        let (text, sha) = (self.renew.text().as_bytes(), self.renew.sha().as_bytes());
         for (index, (lease, ttl)) in leases.iter().enumerate() {
-            let script = words.get(index.min(1)).into_iter().flatten().copied();
+            // The first of them brings the text, so that the server knows it, whatever it has forgotten; unless it was
+            // refused that one.
+            let brings_text = index == 0 || self.is_text_needed;
+            let script = if brings_text { [&b"EVAL"[..], text] } else { [&b"EVALSHA"[..], sha] };
             let ttl = ttl.as_millis().to_string();
             let rest = [b"1", lease.key().as_bytes(), lease.token().as_bytes(), ttl.as_bytes()];
-            self.connection.add(script.chain(rest));
+            self.connection.add(script.into_iter().chain(rest));
         }
         self.tokens = leases.iter().map(|(lease, _)| lease.token().clone()).collect();
         self.answers.clear();
-        self.is_sending = true;
+        (self.is_sending, self.is_text_needed) = (true, false);
     }
 
     fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault> {

@@ -2,8 +2,6 @@
 //!
 //! What is the same in every request stands in their text, and is not sent: each argument costs the server time.
 
-use std::sync::Arc;
-
 use crate::lock::queue::{DROPPED_AT_ONCE, OFFER, OFFER_UNTOLD, QUEUE_TTL};
 
 pub struct Script {
@@ -37,9 +35,13 @@ impl Script {
 pub struct Scripts {
     pub ask: Script,
     pub leave: Script,
-    /// Also the keeper's.
-    pub refresh: Arc<Script>,
+    pub refresh: Script,
     pub occupant: Script,
+}
+
+/// The keeper's.
+pub fn renew() -> Script {
+    Script::new(include_str!("renew.lua"))
 }
 
 impl Scripts {
@@ -47,7 +49,7 @@ impl Scripts {
         Self {
             ask: Script::new(include_str!("ask.lua")),
             leave: Script::new(include_str!("leave.lua")),
-            refresh: Arc::new(Script::new(include_str!("refresh.lua"))),
+            refresh: Script::new(include_str!("refresh.lua")),
             occupant: Script::new(include_str!("occupant.lua")),
         }
     }

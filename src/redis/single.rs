@@ -4,13 +4,10 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use super::{
-    endpoint::Endpoint, errors, node::Node, renewer::RenewingServer, scripts::Scripts, servers::Server,
-    wakeup::Subscriber,
-};
+use super::{endpoint::Endpoint, errors, node::Node, scripts::Scripts, servers::Server, wakeup::Subscriber};
 use crate::lock::{
     keys::Key,
-    ports::{Busy, Call, Cause, Fault, Freed, Occupant, Renewal, Renewals, Store, Subscription, Vote},
+    ports::{Busy, Call, Cause, Fault, Freed, Occupant, Renewal, Store, Subscription, Vote},
     queue::{Place, Queued},
     token::{Holder, Token},
     ttl::Ttl,
@@ -32,11 +29,6 @@ impl Single {
             subscriber: Subscriber::new(endpoint.clone()),
             endpoint,
         }
-    }
-
-    /// The same server, for the keeper's thread.
-    pub fn renewals(&self) -> Arc<dyn Renewals> {
-        Arc::new(RenewingServer::new(self.endpoint.clone(), self.scripts.refresh.clone()))
     }
 }
 

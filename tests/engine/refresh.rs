@@ -169,7 +169,7 @@ fn a_child_that_a_refresh_forked_says_so() {
 fn a_refresh_waits_for_a_renewal_that_is_under_way() {
     let scene = Scene::new();
     let lease = held(&scene, ttl(10_000));
-    let renewal = Lease::turn_to_renew(&lease, scene.world.now()).unwrap();
+    let renewal = Lease::renew(&lease, scene.world.now()).unwrap();
     let start = scene.world.now();
     assert!(no_answer(scene.engine().refresh(&lease, ttl(1_000))));
     assert_eq!(scene.sent(), "", "two that are under way at once have no order");

@@ -202,7 +202,7 @@ fn what_was_told_lost_stays_so_and_is_freed_all_the_same() {
 fn a_release_does_not_wait_for_a_renewal() {
     let scene = Scene::new();
     let lease = held(&scene, ttl(1_000));
-    let renewal = Lease::turn_to_renew(&lease, scene.world.now()).unwrap();
+    let renewal = Lease::renew(&lease, scene.world.now()).unwrap();
     assert!(release(&scene, &lease).unwrap());
     assert!(!renewal.lease().renewal_refused(), "its answer is no loss");
     assert_eq!(lease.state(), State::Settled);

@@ -15,16 +15,16 @@ use std::{
 };
 
 use super::{
-    book::{Due, Note, Outcome},
+    book::{Due, Note, Outcome, count_loss},
     waker::Waker,
 };
 use crate::{
     lock::{
         backoff::Backoff,
         error::seconds,
-        lease::{Lease, Turn},
+        lease::{Lease, Prolonging},
         options::{Limits, Poll},
-        ports::{Call, Cause, Clock, Fault, Interrupt, Renewal, Renewals, Renewer},
+        ports::{Call, Cause, Clock, Fault, Interrupt, Renewal, RenewalServer, Renewer},
         time::Moment,
         ttl::Ttl,
     },
@@ -36,8 +36,8 @@ const RETRIES: Poll = Poll { min: Duration::from_millis(20), max: Duration::from
 /// A connection that was not used for so long is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-pub struct Line {
-    server: Arc<dyn Renewals>,
+pub struct Link {
+    server: Arc<dyn RenewalServer>,
     waiting: Vec<Due>,
     /// Those that are being renewed.
     batch: Vec<Sent>,
@@ -55,23 +55,31 @@ enum State {
 
 struct Sent {
     id: u64,
-    turn: Turn<Arc<Lease>>,
+    prolonging: Prolonging<Arc<Lease>>,
     ttl: Ttl,
 }
 
 /// What is needed to open a connection.
-pub struct Opener<'a> {
+pub struct Opener {
     pub waker: &'static Waker,
-    pub stop: &'a Arc<AtomicBool>,
+    pub stop: Arc<AtomicBool>,
 }
 
-impl Line {
-    pub fn new(server: Arc<dyn Renewals>) -> Self {
+impl Link {
+    pub fn new(server: Arc<dyn RenewalServer>) -> Self {
         Self { server, waiting: Vec::new(), batch: Vec::new(), state: State::Down, backoff: None }
     }
 
-    pub fn add(&mut self, due: Due) {
+    pub fn add(&mut self, due: Due, now: Moment) {
+        if let State::Busy { until, .. } = &mut self.state {
+            // Leases with a longer ttl must not use up its time.
+            *until = (*until).min(now.plus(due.upkeep.ttl.as_duration() / 4));
+        }
         self.waiting.push(due);
+    }
+
+    pub fn keep_only(&mut self, is_wanted: impl Fn(u64) -> bool) {
+        self.waiting.retain(|due| is_wanted(due.id));
     }
 
     /// Whether nothing would be lost with it.
@@ -105,15 +113,15 @@ impl Line {
                 State::Down if self.waiting.is_empty() => return,
                 State::Down => match self.open(opener) {
                     Ok(opening) => (State::Opening(opening), false),
-                    Err(error) => self.failed_to_open(self.fault(&error.to_string()), notes),
+                    Err(error) => self.failed_to_open(&self.fault(&error.to_string()), notes),
                 },
                 State::Opening(opening) => match opening.try_recv() {
                     // Not looked at: over TLS, the server may say something on its own at the beginning.
                     Ok(Ok(renewer)) => self.begin(renewer, now, notes),
-                    Ok(Err(fault)) => self.failed_to_open(fault, notes),
+                    Ok(Err(fault)) => self.failed_to_open(&fault, notes),
                     Err(TryRecvError::Empty) => (State::Opening(opening), false),
                     Err(TryRecvError::Disconnected) => {
-                        self.failed_to_open(self.fault("the connection could not be opened"), notes)
+                        self.failed_to_open(&self.fault("the connection could not be opened"), notes)
                     }
                 },
                 State::Idle { since, .. } if self.waiting.is_empty() && now >= since.plus(IDLE) => (State::Down, false),
@@ -126,9 +134,9 @@ impl Line {
                     Ok(None) => {
                         let silence = format!("nothing came within {}", seconds(limit));
                         let cause = Cause::NoAnswer(silence);
-                        self.failed(&Fault { server: self.server.name().into(), cause }, sent, notes)
+                        self.failed(&Fault { server: self.server.name().into(), cause }, notes)
                     }
-                    Err(fault) => self.failed(&fault, sent, notes),
+                    Err(fault) => self.failed(&fault, notes),
                 },
             };
             if !can_go_on {
@@ -139,10 +147,9 @@ impl Line {
 
     /// After a panic: what is under way has an unknown fate, and is tried again on a new connection.
     pub fn panicked(&mut self, notes: &mut Vec<Note>) {
-        let now = SystemClock.now();
         let fault = Fault { server: self.server.name().into(), cause: Cause::NoAnswer("the renewal failed".into()) };
-        (self.state, _) = self.failed(&fault, now, notes);
-        (self.state, _) = self.failed_to_open(fault, notes);
+        (self.state, _) = self.failed(&fault, notes);
+        (self.state, _) = self.failed_to_open(&fault, notes);
     }
 
     fn fault(&self, why: &str) -> Fault {
@@ -170,10 +177,14 @@ impl Line {
         Ok(opening)
     }
 
+    /// What a server may need for one lease of many.
+    const FOR_EACH: Duration = Duration::from_micros(50);
+
     /// A try must leave time for others, as long as the lease with the shortest ttl is valid.
     fn limits(&self) -> Limits {
         let least = self.waiting.iter().map(|due| due.upkeep.ttl).min();
-        let quarter = least.map_or(Duration::MAX, |ttl| ttl.as_duration() / 4);
+        let all = Self::FOR_EACH.saturating_mul(u32::try_from(self.waiting.len()).unwrap_or(u32::MAX));
+        let quarter = least.map_or(Duration::MAX, |ttl| ttl.as_duration() / 4 + all);
         let most = |limit: fn(&Limits) -> Duration| {
             self.waiting.iter().map(|due| limit(&due.upkeep.limits)).min().unwrap_or(quarter).min(quarter)
         };
@@ -183,15 +194,18 @@ impl Line {
     fn begin(&mut self, mut renewer: Box<dyn Renewer>, now: Moment, notes: &mut Vec<Note>) -> (State, bool) {
         let limit = self.limits().command;
         for Due { id, lease, upkeep } in mem::take(&mut self.waiting) {
-            match Lease::turn_to_renew(lease, now) {
-                Some(turn) => self.batch.push(Sent { id, turn, ttl: upkeep.ttl }),
+            match Lease::renew(lease, now) {
+                Some(prolonging) => {
+                    prolonging.lease().renewing(upkeep.ttl);
+                    self.batch.push(Sent { id, prolonging, ttl: upkeep.ttl });
+                }
                 None => notes.push(Note { id, outcome: Outcome::NotNow }),
             }
         }
         if self.batch.is_empty() {
             return (State::Idle { renewer, since: now }, false);
         }
-        let leases: Vec<_> = self.batch.iter().map(|sent| (sent.turn.lease(), sent.ttl)).collect();
+        let leases: Vec<_> = self.batch.iter().map(|sent| (sent.prolonging.lease(), sent.ttl)).collect();
         renewer.begin(&leases);
         (State::Busy { renewer, sent: now, until: now.plus(limit), limit }, true)
     }
@@ -204,53 +218,59 @@ impl Line {
         notes: &mut Vec<Note>,
     ) -> (State, bool) {
         let now = SystemClock.now();
-        let all_answered = answers.iter().all(|answer| !matches!(answer, Renewal::Unknown(_)));
-        if all_answered {
+        let is_of_use = answers.iter().any(|answer| !matches!(answer, Renewal::Unknown(_)));
+        if is_of_use {
             self.backoff = None;
         }
-        for (Sent { id, turn, ttl }, answer) in mem::take(&mut self.batch).into_iter().zip(answers) {
-            let lease = turn.lease();
+        let pause = if is_of_use { RETRIES.max } else { self.pause() };
+        for (Sent { id, prolonging, ttl }, answer) in mem::take(&mut self.batch).into_iter().zip(answers) {
+            let lease = prolonging.lease();
             let outcome = match answer {
-                Renewal::Renewed => {
-                    lease.renewed(sent, ttl, now);
-                    Outcome::Renewed
+                Renewal::Renewed if lease.renewed(sent, ttl, now) => Outcome::Renewed,
+                Renewal::Renewed => Outcome::TooLate,
+                Renewal::Lost => {
+                    let is_loss = lease.renewal_refused();
+                    if is_loss {
+                        // Also where nobody looks after it any more.
+                        count_loss(lease);
+                    }
+                    Outcome::Refused { is_loss }
                 }
-                Renewal::Lost => Outcome::Refused { is_loss: lease.renewal_refused() },
-                Renewal::Unknown(fault) => self.unknown(lease, ttl, sent, fault),
+                Renewal::Unknown(fault) => Outcome::Failed(fault, for_ttl(pause, ttl)),
             };
             notes.push(Note { id, outcome });
         }
-        // A server that answers with errors may not be the one that the address leads to now.
-        if all_answered { (State::Idle { renewer, since: now }, true) } else { (State::Down, true) }
+        // A server that answers with nothing but errors may not be the one that the address leads to now.
+        if is_of_use { (State::Idle { renewer, since: now }, true) } else { (State::Down, true) }
     }
 
-    fn failed(&mut self, fault: &Fault, sent: Moment, notes: &mut Vec<Note>) -> (State, bool) {
-        for Sent { id, turn, ttl } in mem::take(&mut self.batch) {
-            let outcome = self.unknown(turn.lease(), ttl, sent, fault.clone());
-            notes.push(Note { id, outcome });
+    fn failed(&mut self, fault: &Fault, notes: &mut Vec<Note>) -> (State, bool) {
+        let pause = self.pause();
+        for Sent { id, ttl, .. } in mem::take(&mut self.batch) {
+            notes.push(Note { id, outcome: Outcome::Failed(fault.clone(), for_ttl(pause, ttl)) });
         }
         (State::Down, true)
     }
 
-    fn unknown(&mut self, lease: &Lease, ttl: Ttl, sent: Moment, fault: Fault) -> Outcome {
-        if fault.may_have_run() {
-            lease.unknown(sent, ttl);
-        }
-        Outcome::Failed(fault, self.pause(ttl))
-    }
-
-    fn failed_to_open(&mut self, fault: Fault, notes: &mut Vec<Note>) -> (State, bool) {
+    fn failed_to_open(&mut self, fault: &Fault, notes: &mut Vec<Note>) -> (State, bool) {
+        let pause = self.pause();
         for Due { id, upkeep, .. } in mem::take(&mut self.waiting) {
-            let outcome = Outcome::Failed(fault.clone(), self.pause(upkeep.ttl));
-            notes.push(Note { id, outcome });
+            notes.push(Note { id, outcome: Outcome::Failed(fault.clone(), for_ttl(pause, upkeep.ttl)) });
         }
         (State::Down, false)
     }
 
-    fn pause(&mut self, ttl: Ttl) -> Duration {
-        let seed = std::ptr::from_ref(self).addr() as u64;
-        self.backoff.get_or_insert_with(|| Backoff::new(RETRIES, seed)).pause().min(ttl.as_duration() / 10)
+    /// One for all leases, so that they are tried again in one go.
+    fn pause(&mut self) -> Duration {
+        // Processes that a server has left at the same moment do not come back to it at the same moment.
+        let seed = || SystemClock.now().as_nanos() ^ u64::from(std::process::id()) << 32;
+        self.backoff.get_or_insert_with(|| Backoff::new(RETRIES, seed())).pause()
     }
+}
+
+/// The shorter its ttl, the sooner it is tried again.
+fn for_ttl(pause: Duration, ttl: Ttl) -> Duration {
+    pause.min(ttl.as_duration() / 10)
 }
 
 /// Ends the opening of a connection when the keeper ends.
