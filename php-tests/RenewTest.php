@@ -191,24 +191,24 @@ final class RenewTest extends RenewTestCase
     {
         return [
             'php.ini says yes' => [1, [
-                'new RedisLock("a", 0.4)' => true,
-                'new RedisLock("b", 0.4, renew: false)' => false,
-                '(new RedisLockFactory(ttl: 0.4))->createLock("c")' => true,
-                '(new RedisLockFactory(ttl: 0.4, renew: false))->createLock("d")' => false,
-                '(new RedisLockFactory(ttl: 0.4, renew: false))->createLock("e", renew: true)' => true,
-                'RedisLock::restore("f", "token", 0.4)' => true,
-                '(new RedisLockFactory())->createLock("g", 0.4, maxHold: 0.3)' => false,
+                'new RedisLock("a", 1.0)' => true,
+                'new RedisLock("b", 1.0, renew: false)' => false,
+                '(new RedisLockFactory(ttl: 1.0))->createLock("c")' => true,
+                '(new RedisLockFactory(ttl: 1.0, renew: false))->createLock("d")' => false,
+                '(new RedisLockFactory(ttl: 1.0, renew: false))->createLock("e", renew: true)' => true,
+                'RedisLock::restore("f", "token", 1.0)' => true,
+                '(new RedisLockFactory())->createLock("g", 1.0, maxHold: 0.5)' => false,
             ]],
             'php.ini says no' => [0, [
-                'new RedisLock("a", 0.4)' => false,
-                'new RedisLock("b", 0.4, renew: true)' => true,
-                '(new RedisLockFactory(ttl: 0.4, renew: true))->createLock("c")' => true,
-                '(new RedisLockFactory(ttl: 0.4, renew: true))->createLock("d", renew: false)' => false,
-                'RedisLock::restore("e", "token", 0.4)' => false,
-                'RedisLock::restore("f", "token", 0.4, renew: true)' => true,
-                '(new RedisLockFactory(renew: true))->restoreLock("g", "token", 0.4)' => true,
-                '(new RedisLockFactory(renew: true, maxHold: 0.3))->createLock("h", 0.4)' => false,
-                '(new RedisLockFactory(renew: true, maxHold: 0.3))->createLock("i", 0.4, maxHold: INF)' => true,
+                'new RedisLock("a", 1.0)' => false,
+                'new RedisLock("b", 1.0, renew: true)' => true,
+                '(new RedisLockFactory(ttl: 1.0, renew: true))->createLock("c")' => true,
+                '(new RedisLockFactory(ttl: 1.0, renew: true))->createLock("d", renew: false)' => false,
+                'RedisLock::restore("e", "token", 1.0)' => false,
+                'RedisLock::restore("f", "token", 1.0, renew: true)' => true,
+                '(new RedisLockFactory(renew: true))->restoreLock("g", "token", 1.0)' => true,
+                '(new RedisLockFactory(renew: true, maxHold: 0.5))->createLock("h", 1.0)' => false,
+                '(new RedisLockFactory(renew: true, maxHold: 0.5))->createLock("i", 1.0, maxHold: INF)' => true,
             ]],
         ];
     }
@@ -223,7 +223,7 @@ final class RenewTest extends RenewTestCase
         );
         $list = '[' . implode(', ', array_keys($locks)) . ']';
         $kept = $process->ask("run \$locks = $list; foreach (\$locks as \$lock) { \$lock->acquire() || exit(1); }"
-            . ' usleep(1_200_000); return array_map(fn ($lock) => $lock->isAcquired(), $locks);');
+            . ' usleep(2_500_000); return array_map(fn ($lock) => $lock->isAcquired(), $locks);');
         self::assertSame($locks, array_combine(array_keys($locks), $kept));
         self::assertCount(count(array_filter($locks)), RedisServer::shared()->command('KEYS', '?'));
     }
