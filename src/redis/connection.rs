@@ -227,10 +227,14 @@ impl Received {
     /// What a waiter sleeps for, and the replies of a lock that nobody contends, need no parser, which would cost more
     /// than all the rest. None: this is neither, or not all of it.
     fn plain_value(&mut self) -> Option<Value> {
-        let value = match self.rest() {
+        let rest = self.rest();
+        // Also where others follow, as in the keeper's pipelines.
+        if let Some(number) = [b":0\r\n", b":1\r\n"].iter().position(|number| rest.starts_with(*number)) {
+            self.unread.start += 4;
+            return Some(Value::Int(number as i64));
+        }
+        let value = match rest {
             b"+OK\r\n" => Value::Okay,
-            b":1\r\n" => Value::Int(1),
-            b":0\r\n" => Value::Int(0),
             b"$-1\r\n" => Value::Nil,
             rest => message(rest)?,
         };
