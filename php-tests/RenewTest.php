@@ -64,7 +64,7 @@ final class RenewTest extends RenewTestCase
         $server = $this->server();
         $keeper = $this->contender($server->unix());
         self::assertSame('done', $keeper->ask('run $locks = array_map(fn (int $i) => new RedisLock("key$i", 3, renew: true, '
-            . 'servers: $address), range(1, 1000)); foreach ($locks as $lock) { $lock->acquire() || exit(1); } return "done";'));
+            . 'servers: $address), range(1, 1000)); foreach ($locks as $lock) { $lock->acquire() || exit(1); usleep(400); } return "done";'));
         $requests = $server->requests();
         $keys = array_map(static fn (int $i) => "key$i", range(1, 1_000));
         self::assertGreaterThanOrEqual(1.0, self::leastLeft($server, self::after(5.0), ...$keys));
