@@ -46,10 +46,11 @@ extern "C" fn start(_type: i32, module: i32) -> i32 {
 }
 
 /// Module end: nothing of ours runs any more.
-extern "C" fn stop(_type: i32, _module: i32) -> i32 {
+extern "C" fn stop(kind: i32, module: i32) -> i32 {
     let _ = std::panic::catch_unwind(|| {
         critical::unhook();
         keeper::stop();
+        zend::unregister_settings(kind, module);
     });
     0
 }

@@ -38,6 +38,10 @@ unsafe extern "C" {
     fn zend_is_graceful_exit(object: *const zend_object) -> bool;
     pub fn zend_generator_check_placeholder_frame(frame: *mut zend_execute_data) -> *mut zend_execute_data;
     pub fn zend_timeout();
+    #[cfg(php83)]
+    fn zend_unregister_ini_entries_ex(module: c_int, kind: c_int);
+    #[cfg(not(php83))]
+    fn zend_unregister_ini_entries(module: c_int);
     fn php_log_err_with_severity(message: *const c_char, severity: c_int);
     pub fn display_ini_entries(module: *mut c_void);
     pub static spl_ce_LogicException: *mut zend_class_entry;
@@ -74,6 +78,20 @@ pub fn resume_exception(exception: *mut zend_object) {
         (*ext_php_rs_executor_globals()).exception = kept;
         if !dropped.is_null() {
             ext_php_rs_zend_object_release(dropped);
+        }
+    }
+}
+
+/// Forgets the settings of a module that ends. The engine does so itself only where a module has nothing to do then.
+pub fn unregister_settings(kind: c_int, module: c_int) {
+    // SAFETY: called by the engine, with its numbers.
+    unsafe {
+        #[cfg(php83)]
+        zend_unregister_ini_entries_ex(module, kind);
+        #[cfg(not(php83))]
+        {
+            let _ = kind;
+            zend_unregister_ini_entries(module);
         }
     }
 }
