@@ -58,7 +58,7 @@ final class ReadmeTest extends LockTestCase
 
     public function testBusyDownAndLostAreThreeAnswers(): void
     {
-        $snippets = array_filter(self::snippets('php'), static fn ($snippet) => str_contains($snippet, 'catch'));
+        $snippets = array_filter(self::snippets('php'), static fn ($snippet) => str_contains($snippet, 'CommandException'));
         self::assertCount(1, $snippets);
         $snippet = current($snippets);
 

@@ -17,6 +17,7 @@ final class Shell
     /** @var resource */
     private $output;
     private string $read = '';
+    private ?int $code;
 
     /** @param array<string, string> $environment added to ours */
     public function __construct(string $script, array $environment = [])
@@ -30,7 +31,9 @@ final class Shell
             $environment + $inherited,
         );
         $this->output = $pipes[1];
-        $this->pid = proc_get_status($this->process)['pid'];
+        // It may have ended by now, and then only this tells how.
+        ['pid' => $this->pid, 'running' => $isRunning, 'exitcode' => $code] = proc_get_status($this->process);
+        $this->code = $isRunning ? null : $code;
         $cleanup = fn () => is_resource($this->process) && proc_terminate($this->process);
         Cleanup::add($cleanup);
     }
@@ -56,7 +59,9 @@ final class Shell
         }
         fclose($this->output);
 
-        return [proc_close($this->process), $this->read];
+        $code = proc_close($this->process);
+
+        return [$this->code ?? $code, $this->read];
     }
 
     /** @return bool false at the end of the output */
