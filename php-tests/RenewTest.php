@@ -3,6 +3,7 @@
 namespace RedisLock\Tests;
 
 use PHPUnit\Framework\Attributes\DataProvider;
+use RedisLock;
 use RedisLock\Tests\Support\RedisServer;
 use RedisLock\Tests\Support\RenewTestCase;
 
@@ -118,6 +119,17 @@ final class RenewTest extends RenewTestCase
         self::assertGreaterThan(0.0, self::leastLeft($server, $cutting, 'key'));
         self::assertSame([true, 0], [$keeper->ask('run return $lock->isAcquired();'), self::stats($keeper)['lost']]);
         self::assertSame('released', $keeper->ask('release'));
+    }
+
+    public function testMaxHoldStopsWorkThatHangsAndSaysSo(): void
+    {
+        $lock = new RedisLock(self::key(), ttl: 0.5, renew: true, maxHold: 0.3, interrupt: true, servers: 'memory://');
+        $e = self::caught(static fn () => $lock->synchronized(static function (): never {
+            for (;;) {
+            }
+        }));
+        self::assertInstanceOf(RedisLock\LockLostException::class, $e);
+        self::assertStringEndsWith(': maxHold ended its renewal, and its ttl ran out', $e->getMessage());
     }
 
     public function testALeaseThatWasHandedOver(): void

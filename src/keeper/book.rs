@@ -41,8 +41,10 @@ pub struct Upkeep {
 /// Why a lease ended before its holder released it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// It was not renewed, or not any more.
+    /// It was not renewed.
     RanOut,
+    /// It was not renewed any more: its holder held it for too long.
+    MaxHold,
     /// The server says that the key is not ours.
     NotOurs,
     /// It could not be renewed in time; what went wrong last.
@@ -244,7 +246,9 @@ impl Entry {
 
     fn look_at(&mut self, now: Moment) {
         if self.watched.lease.is_over(now) {
-            self.lost(self.fault.clone().map_or(Loss::RanOut, Loss::NotRenewed));
+            let was_limited = self.watched.upkeep.as_ref().is_some_and(|upkeep| upkeep.until <= now);
+            let without_fault = if was_limited { Loss::MaxHold } else { Loss::RanOut };
+            self.lost(self.fault.clone().map_or(without_fault, Loss::NotRenewed));
         }
         if self.loss.is_none() && self.watched.lease.state() == State::Lost {
             // Its holder was told so, by a refresh.
@@ -418,7 +422,7 @@ mod tests {
         let id = book.add(renewed(&lease, 1_000, 300), at(0));
         assert_eq!(next_look(&mut book, 0), 988);
         book.look(at(988));
-        assert_eq!(book.loss(id), Some(Loss::RanOut));
+        assert_eq!(book.loss(id), Some(Loss::MaxHold));
     }
 
     #[test]

@@ -180,6 +180,7 @@ pub fn why(loss: Option<&Loss>) -> String {
     match loss {
         None => String::new(),
         Some(Loss::RanOut) => ": its ttl ran out".into(),
+        Some(Loss::MaxHold) => ": maxHold ended its renewal, and its ttl ran out".into(),
         Some(Loss::NotOurs) => ": its renewal was refused, for the key was not ours any more".into(),
         Some(Loss::NotRenewed(fault)) => format!(": it could not be renewed in time ({fault})"),
     }
