@@ -55,7 +55,7 @@ final class AddressTest extends LockTestCase
     public function testRefused(string $address): void
     {
         foreach ([
-            'RedisLock::__construct(): Argument #4 ($servers) ' => static fn () => new RedisLock('key', servers: $address),
+            'RedisLock::__construct(): Argument #7 ($servers) ' => static fn () => new RedisLock('key', servers: $address),
             'RedisLock::restore(): Argument #5 ($servers) ' => static fn () => RedisLock::restore('key', 'token', servers: $address),
             'RedisLockFactory::__construct(): Argument #1 ($servers) ' => static fn () => new RedisLockFactory($address),
         ] as $start => $call) {
