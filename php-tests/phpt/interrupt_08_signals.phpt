@@ -78,7 +78,8 @@ for ($rounds = 0; $sender->isRunning(); $rounds++) {
         $wrong[] = $seen;
     }
 }
-same('signals from outside, in calls that block', [[], 6], [$wrong, count($handled)]);
+same('signals from outside, in calls that block', [], $wrong);
+check('  which were handled', count($handled) > 2, $handled);
 
 // A handler in which the loss happens: the callable is interrupted, and so is what it runs.
 $lock = doomed();
@@ -133,7 +134,7 @@ $count = 0;
 pcntl_signal(SIGUSR1, function () use (&$count) {
     $count++;
 });
-$rain = rain(SIGUSR1, 0.0005, getmypid());
+$rain = rain(SIGUSR1, 0.001, getmypid());
 $wrong = [];
 for ($i = 0; $i < 8; $i++) {
     $lock = doomed();
@@ -142,7 +143,7 @@ for ($i = 0; $i < 8; $i++) {
         spin(5);
     });
     $seen === INTERRUPTED || $wrong[] = $seen;
-    $quick = run($lock, fn () => 'quick');
+    $quick = run(new RedisLock('key', ttl: 60, interrupt: true), fn () => 'quick');
     $quick[0] === 'quick' || $wrong[] = $quick;
 }
 $rain->kill();
@@ -155,6 +156,7 @@ the exception comes: yes
 each signal is handled: yes
 a signal just before or after it: yes
 signals from outside, in calls that block: yes
+  which were handled: yes
 lost in a handler: yes
   which ran once: yes
   the next signals are handled: yes

@@ -24,17 +24,17 @@ $seen = ended(function () use ($lock) {
 same('acquire(), and a renewal tells of the loss', [false, 0, []], [$seen[0], $seen['thrown'], $seen['warnings']]);
 
 // After it.
-$lock = doomed();
+$lock = doomed(ttl: 0.3);
 same('synchronized() is over before the ttl', $undisturbed('value'), ended(function () use ($lock) {
     $value = $lock->synchronized(fn () => 'value');
-    spin(0.2);
+    spin(0.4);
 
     return $value;
 }));
 same('even in the callable of another one', $undisturbed('outer'), ended(
     fn () => (new RedisLock('outer', ttl: 60, interrupt: true))->synchronized(function () {
-        doomed()->synchronized(fn () => 'value');
-        spin(0.2);
+        doomed(ttl: 0.3)->synchronized(fn () => 'value');
+        spin(0.4);
 
         return 'outer';
     }),
@@ -60,26 +60,26 @@ same('the callable of another lock, which was lost before: only the one that was
 
 // The callable frees the lock by itself: that is no loss.
 foreach (['a fixed ttl' => false, 'renewed' => true] as $how => $renew) {
-    $lock = new RedisLock('key', ttl: 0.15, renew: $renew, interrupt: true);
+    $lock = new RedisLock('key', ttl: 0.3, renew: $renew, interrupt: true);
     same("released by the callable, $how", $undisturbed('value'), run($lock, function () use ($lock) {
         $lock->release();
-        spin(0.3);
+        spin(0.4);
 
         return 'value';
     }));
 }
 
 // A lease that is extended by hand has its end later.
-$lock = doomed();
+$lock = doomed(ttl: 0.3);
 same('refreshed by the callable', $undisturbed('value'), run($lock, function () use ($lock) {
     $lock->refresh(60);
-    spin(0.3);
+    spin(0.4);
 
     return 'value';
 }));
 $seen = run($lock, function () use ($lock, &$reached) {
-    $lock->refresh(0.3);
-    spin(0.15);
+    $lock->refresh(0.6);
+    spin(0.4);
     $reached = 'this far';
     spin(5);
 });

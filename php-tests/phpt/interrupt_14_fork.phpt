@@ -13,7 +13,7 @@ $fork = null;
 $cases = [
     'before the loss' => function () use (&$fork) {
         $fork = new Fork();
-        spin($fork->pid === 0 ? 0.4 : 5);
+        spin($fork->pid === 0 ? 0.5 : 5);
     },
     'while it is held back' => function (RedisLock $lock) use (&$fork) {
         try {
@@ -22,17 +22,17 @@ $cases = [
             outlast($lock);
             $fork = new Fork();
         }
-        spin($fork->pid === 0 ? 0.4 : 5);
+        spin($fork->pid === 0 ? 0.5 : 5);
     },
     'in another fiber, after it' => function (RedisLock $lock) use (&$fork) {
         (new Fiber(function () use ($lock, &$fork) {
             outlast($lock);
             $fork = new Fork();
         }))->start();
-        spin($fork->pid === 0 ? 0.4 : 5);
+        spin($fork->pid === 0 ? 0.5 : 5);
     },
 ];
-foreach (['a fixed ttl' => fn () => doomed(ttl: 0.2), 'renewed' => fn () => new RedisLock('key', ttl: 0.3, renew: true, interrupt: true)] as $how => $make) {
+foreach (['a fixed ttl' => fn () => doomed(ttl: 0.3), 'renewed' => fn () => new RedisLock('key', ttl: 0.6, renew: true, interrupt: true)] as $how => $make) {
     foreach ($cases as $when => $code) {
         $lock = $make();
         $seen = run($lock, function () use ($lock, $code, &$fork) {
