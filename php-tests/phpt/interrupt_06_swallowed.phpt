@@ -33,7 +33,7 @@ foreach (['its ttl is over' => doomed(), 'it is deleted' => $renewed()] as $how 
     same('  thrown once', [RedisLock\LockLostException::class], array_map(get_class(...), $caught));
 }
 same('it had no result yet', null, $caught[0]->getResult());
-check('and points into the loop', $caught[0]->getTrace() !== [] && $caught[0]->getLine() > 0 && $caught[0]->getPrevious() === null, (string) $caught[0]);
+check('and points into the loop', in_array('jobs', array_column($caught[0]->getTrace(), 'function'), true), (string) $caught[0]);
 
 // Caught by the callable and thrown again: the same object, and no warning, since nothing is hidden.
 $lock = doomed();

@@ -105,7 +105,9 @@ $seen = run($lock, function () {
     posix_kill(getmypid(), SIGUSR1);
     spin(5);
 });
-same('a handler loses its own lock, then the callable the first one', ['of the handler was lost', ['key was lost', 2]], [$own[0], [$seen[0], $seen['thrown']]]);
+same('a handler loses its own lock, then the callable the first one', ['of the handler was lost', 'key was lost', 2], [
+    $own[0], $seen[0], $seen['thrown'],
+]);
 
 // A handler that throws: one of the two exceptions ends the callable, and the other one is not forgotten.
 pcntl_signal(SIGUSR1, fn () => throw new DomainException('of the handler'));

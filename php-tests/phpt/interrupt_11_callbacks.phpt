@@ -86,12 +86,7 @@ foreach ([
     // Something of PHP's own may come on top, or be warned of.
     check($what, $seen[0] === 'key was lost' && $seen['thrown'] === 1 && $took < 1.5, [$seen, $took]);
 }
-// As the callable itself.
-foreach (['a function' => fn () => (new ReflectionFunction('spin'))->getClosure(), 'an object' => fn () => $magic] as $what => $make) {
-    $callable = $make();
-    $seen = run(doomed(ttl: 0.05), $what === 'a function' ? fn () => $callable(5) : $callable);
-    same("$what as the callable", INTERRUPTED, $seen);
-}
+same('an object as the callable', INTERRUPTED, run(doomed(ttl: 0.05), $magic));
 unlink($file);
 PHP);
 ?>
@@ -120,7 +115,6 @@ offsetGet(): yes
 getIterator(): yes
 count(): yes
 jsonSerialize(): yes
-a function as the callable: yes
 an object as the callable: yes
 the same in each way in which PHP executes code: yes
 nothing is left: yes

@@ -32,9 +32,9 @@ $cases = [
         spin($fork->pid === 0 ? 0.5 : 5);
     },
 ];
-foreach (['a fixed ttl' => fn () => doomed(ttl: 0.3), 'renewed' => fn () => new RedisLock('key', ttl: 0.6, renew: true, interrupt: true)] as $how => $make) {
+foreach (['a fixed ttl' => ['ttl' => 0.3, 'renew' => false], 'renewed' => ['ttl' => 0.6, 'renew' => true]] as $how => $options) {
     foreach ($cases as $when => $code) {
-        $lock = $make();
+        $lock = new RedisLock('key', ...$options, interrupt: true);
         $seen = run($lock, function () use ($lock, $code, &$fork) {
             lose('key');
             $code($lock);

@@ -136,7 +136,8 @@ foreach ($children ?? [] as $child) {
 $stats = RedisLock::stats();
 same('nothing went wrong', [], $wrong);
 same('what cleans up came to its end', [Guard::$begun, $cleaned[0]], [Guard::$ended, $cleaned[1]]);
-check('much happened', $rounds > 10 && $lost > 5 && $thrown > 0 && $handled > 20 && $stats['interrupts'] > 5, [$rounds, $lost, $thrown, $handled, $stats]);
+$seen = [$rounds, $lost, $thrown, $handled, $stats];
+check('much happened', $rounds > 10 && $lost > 5 && $thrown > 0 && $handled > 20 && $stats['interrupts'] > 5, $seen);
 check('no more was thrown than was lost', $stats['interrupts'] <= $stats['lost'], $stats);
 same('nothing is looked after any more', 0, $stats['kept']);
 PHP);
