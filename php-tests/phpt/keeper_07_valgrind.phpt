@@ -37,6 +37,13 @@ function loop(): void
     for ($until = hrtime(true) + 20e9; hrtime(true) < $until; ) {
     }
 }
+function renewals(int $count): bool
+{
+    for ($until = hrtime(true) + 20e9; RedisLock::stats()['renewals'] < $count && hrtime(true) < $until; usleep(10_000)) {
+    }
+
+    return RedisLock::stats()['renewals'] >= $count;
+}
 function work(int $times): int
 {
     for ($i = 0, $sum = 0; $i < $times; $i++) {
@@ -53,9 +60,7 @@ $many = array_map(fn (int $i) => lock("of many $i", 8, renew: true), range(1, 20
 foreach ($many as $one) {
     $done[] = $one->acquire();
 }
-for ($until = hrtime(true) + 20e9; RedisLock::stats()['renewals'] < 21 && hrtime(true) < $until; usleep(10_000)) {
-}
-$done[] = RedisLock::stats()['renewals'] >= 21;
+$done[] = renewals(21);
 $done[] = $many[0]->release();
 $done[] = $many[1]->refresh();
 unset($many, $one);
@@ -113,8 +118,8 @@ $busy = new RedisLock('busy', ttl: 60, renew: true);
 $busy->acquire();
 $done[] = lost(fn () => lock('key', 0.35)->synchronized(fn () => (new RedisLock('busy'))->acquire(wait: 20)));
 if (($pid = pcntl_fork()) === 0) {
-    $own = lock('of the child', 1, renew: true);
-    exit($own->acquire() && usleep(500_000) === null && RedisLock::stats()['renewals'] > 0 && $own->release() ? 7 : 1);
+    $own = lock('of the child', 3, renew: true);
+    exit($own->acquire() && renewals(1) && $own->release() ? 7 : 1);
 }
 pcntl_waitpid($pid, $status);
 $done[] = pcntl_wexitstatus($status) === 7;
