@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::sys::fork::PerProcess;
+use crate::{lock::lease::Lease, sys::fork::PerProcess};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
@@ -21,6 +21,13 @@ static COUNTERS: PerProcess<[AtomicU64; 4]> = PerProcess::new();
 pub fn add(counter: Counter) {
     if let Some(count) = COUNTERS.get().get(counter as usize) {
         count.fetch_add(1, Relaxed);
+    }
+}
+
+/// A lease that was lost, by whoever notices it first.
+pub fn count_loss(lease: &Lease) {
+    if lease.notice_loss() {
+        add(Counter::Lost);
     }
 }
 

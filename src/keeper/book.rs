@@ -215,13 +215,6 @@ impl Book {
     }
 }
 
-/// Once.
-pub fn count_loss(lease: &Lease) {
-    if lease.notice_loss() {
-        stats::add(Counter::Lost);
-    }
-}
-
 impl Entry {
     fn note(&mut self, outcome: Outcome, now: Moment) {
         self.is_being_renewed = false;
@@ -262,7 +255,7 @@ impl Entry {
     }
 
     fn lost(&mut self, loss: Loss) {
-        count_loss(&self.watched.lease);
+        stats::count_loss(&self.watched.lease);
         self.loss = Some(loss);
     }
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use super::{
-    book::{Due, Note, Outcome, count_loss},
+    book::{Due, Note, Outcome},
     waker::Waker,
 };
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
         time::Moment,
         ttl::Ttl,
     },
+    stats,
     sys::{clock::SystemClock, fork, signals},
 };
 
@@ -232,7 +233,7 @@ impl Link {
                     let is_loss = lease.renewal_refused();
                     if is_loss {
                         // Also where nobody looks after it any more.
-                        count_loss(lease);
+                        stats::count_loss(lease);
                     }
                     Outcome::Refused { is_loss }
                 }

@@ -16,7 +16,7 @@ use super::{critical, interrupt::Quiet, stores::SharedStore};
 use crate::{
     keeper::{self, Kept, Watched},
     lock::{engine::Engine, lease::Lease, options::Limits, ports::Clock, time::Moment},
-    stats::{self, Counter},
+    stats,
     sys::{clock::SystemClock, fork, poll::Sleeper},
 };
 
@@ -49,8 +49,8 @@ pub fn look_no_more(kept: Kept) {
 
 /// A lease that has ended before it was released is counted, once.
 pub fn count_loss(lease: &Lease) {
-    if lease.is_expired(SystemClock.now()) && lease.notice_loss() {
-        stats::add(Counter::Lost);
+    if lease.is_expired(SystemClock.now()) {
+        stats::count_loss(lease);
     }
 }
 
@@ -110,10 +110,11 @@ fn take(lease: &Arc<Lease>) -> Option<Entry> {
 
 /// False: it is not known to be free, for the server does not answer.
 fn free_now(entry: &Entry, until: Moment) -> bool {
-    if entry.lease.process() == fork::process() {
-        count_loss(&entry.lease);
+    if entry.lease.process() != fork::process() {
+        return true;
     }
-    if !entry.lease.may_live() || entry.lease.process() != fork::process() {
+    if !entry.lease.may_live() {
+        count_loss(&entry.lease);
         return true;
     }
     if entry.store.is_silent(SystemClock.now()) {

@@ -22,7 +22,7 @@ use crate::{
         lease::{Lease, State},
         ports::{Clock, Interrupt},
     },
-    stats::{self, Counter},
+    stats,
     sys::{clock::SystemClock, fork},
 };
 
@@ -102,8 +102,8 @@ impl RedisLock {
             (Ok(()), Err(error)) if !was_lost => Ending::Unknown(error),
             (Ok(()), _) => Ending::Lost(loss),
         };
-        if matches!(ending, Ending::Lost(_)) && lease.notice_loss() {
-            stats::add(Counter::Lost);
+        if matches!(ending, Ending::Lost(_)) {
+            stats::count_loss(lease);
         }
         ending
     }
