@@ -136,12 +136,12 @@ final class RenewTest extends RenewTestCase
     {
         $server = $this->server();
         $holder = $this->holder($server->unix());
-        $waiter = $this->renewing($server->unix(), 0.6);
+        $waiter = $this->renewing($server->unix(), 1.2);
         self::lineUp($server, [$waiter]);
         self::assertSame([], self::threads($waiter), 'a lease is renewed, not a wait');
         self::assertSame('released', $holder->ask('release'));
         self::assertSame('held', $waiter->answer());
-        self::assertGreaterThanOrEqual(0.2, self::leastLeft($server, self::after(1.5), 'key'));
+        self::assertGreaterThanOrEqual(0.4, self::leastLeft($server, self::after(2.0), 'key'));
     }
 
     public function testInSynchronizedAndTheSameObjectAgain(): void
