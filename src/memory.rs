@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     os::fd::RawFd,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
@@ -234,10 +234,10 @@ impl Renewer for MemoryRenewer {
         true
     }
 
-    fn begin(&mut self, leases: &[(&lease::Lease, Ttl)]) {
+    fn begin(&mut self, leases: &[(&Arc<lease::Lease>, Ttl)]) {
         let now = SystemClock.now();
         // Like the script, it never cuts short.
-        let renew = |(lease, ttl): &(&lease::Lease, Ttl)| {
+        let renew = |(lease, ttl): &(&Arc<lease::Lease>, Ttl)| {
             Memory::prolong(lease.key(), lease.token(), now, |end| end.max(now.plus(ttl.as_duration())))
         };
         self.0 = leases.iter().map(renew).collect();

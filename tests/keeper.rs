@@ -62,7 +62,7 @@ impl Renewer for Connection {
         true
     }
 
-    fn begin(&mut self, leases: &[(&Lease, Ttl)]) {
+    fn begin(&mut self, leases: &[(&Arc<Lease>, Ttl)]) {
         let name = |lease: &Lease| String::from_utf8_lossy(lease.key().name()).as_ref().into();
         self.keys = leases.iter().map(|(lease, _)| name(lease)).collect();
     }

@@ -100,8 +100,8 @@ struct Entry {
     fault: Option<Fault>,
 }
 
-/// Leases that are due within this are renewed in one go: a thread that wakes up for each costs more than they do.
-const GATHERED: Duration = Duration::from_millis(100);
+/// When one is due, those that are due within this are renewed with it: to wake up costs more than twenty renewals.
+const GATHERED: Duration = Duration::from_millis(200);
 /// How often an alarm rings until it is heard: what it is to be heard by may have to hold it back.
 const RINGS: Duration = Duration::from_millis(20);
 /// How soon a lease is looked at again that its holder is at.
@@ -168,16 +168,23 @@ impl Book {
     /// Looks at what is to be looked at by now, and gives what is to be renewed.
     pub fn look(&mut self, now: Moment) -> Vec<Due> {
         self.sleeps_until = None;
-        let soon: Vec<u64> = self.agenda.range(..=(now.plus(GATHERED), u64::MAX)).map(|(_, id)| *id).collect();
+        // Nothing is gathered before the first of them is due: the thread wakes up for other things as well.
+        let until = if self.next_look() <= now { now.plus(GATHERED) } else { now };
+        let mut soon = Vec::new();
+        while let Some(next) = self.agenda.first().copied().filter(|(look, _)| *look <= until) {
+            self.agenda.pop_first();
+            soon.push(next);
+        }
         let mut due = Vec::new();
-        for id in soon {
+        for (_, id) in soon {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             entry.look_at(now);
             if let Some(upkeep) = entry.is_due(now) {
                 entry.is_being_renewed = true;
                 due.push(Due { id, lease: entry.watched.lease.clone(), upkeep });
             }
-            self.reschedule(id, now);
+            entry.look = entry.next_look(now);
+            self.agenda.insert((entry.look, id));
         }
         due
     }
@@ -189,33 +196,38 @@ impl Book {
 
     /// The thread begins anew: nothing is under way.
     pub fn begin_anew(&mut self, now: Moment) {
-        for entry in self.entries.values_mut() {
+        self.agenda.clear();
+        for (id, entry) in &mut self.entries {
             entry.is_being_renewed = false;
+            entry.look = entry.next_look(now);
+            self.agenda.insert((entry.look, *id));
         }
-        let all: Vec<u64> = self.entries.keys().copied().collect();
-        all.into_iter().for_each(|id| self.reschedule(id, now));
     }
 
     pub fn note(&mut self, note: Note, now: Moment) {
         let Some(entry) = self.entries.get_mut(&note.id) else { return };
         entry.note(note.outcome, now);
         entry.look_at(now);
-        self.reschedule(note.id, now);
+        entry.reschedule(note.id, &mut self.agenda, now);
     }
 
     pub fn reschedule(&mut self, id: u64, now: Moment) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            let look = entry.next_look(now);
-            if look != entry.look {
-                self.agenda.remove(&(entry.look, id));
-                self.agenda.insert((look, id));
-                entry.look = look;
-            }
+            entry.reschedule(id, &mut self.agenda, now);
         }
     }
 }
 
 impl Entry {
+    fn reschedule(&mut self, id: u64, agenda: &mut BTreeSet<(Moment, u64)>, now: Moment) {
+        let look = self.next_look(now);
+        if look != self.look {
+            agenda.remove(&(self.look, id));
+            agenda.insert((look, id));
+            self.look = look;
+        }
+    }
+
     fn note(&mut self, outcome: Outcome, now: Moment) {
         self.is_being_renewed = false;
         match outcome {
@@ -365,6 +377,7 @@ mod tests {
             book.add(renewed(lease, 10_000, u64::MAX / 1_000_000), at(index as u64));
         }
         let due = next_look(&mut book, 100);
+        assert!(book.look(at(due - 1)).is_empty(), "not before the first of them is due, whatever it wakes up for");
         assert_eq!(book.look(at(due)).len(), 100);
     }
 

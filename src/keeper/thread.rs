@@ -99,8 +99,11 @@ impl Keeper {
             let until = book.sleep(now, most);
             drop(book);
             let awaited = links.values().filter_map(Link::awaited);
-            poll::any(std::iter::once((opener.waker.fd(), libc::POLLIN)).chain(awaited), until, &SystemClock);
-            opener.waker.clear();
+            let called = opener.waker.fd();
+            let awaited = std::iter::once((called, libc::POLLIN)).chain(awaited);
+            if poll::any(awaited, until, &SystemClock).contains(&called) {
+                opener.waker.clear();
+            }
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct Prolonging<L: Deref<Target = Lease>> {
 }
 
 impl<L: Deref<Target = Lease>> Prolonging<L> {
-    pub fn lease(&self) -> &Lease {
+    pub fn lease(&self) -> &L {
         &self.lease
     }
 }

@@ -3,7 +3,7 @@
 //! A store makes one bounded attempt; whether to try again, and what may be concluded, is the engine's to decide.
 //! Its answers are never a bool: an answer that did not come is unknown, and unknown is not "no".
 
-use std::os::fd::RawFd;
+use std::{os::fd::RawFd, sync::Arc};
 
 use super::{
     keys::Key,
@@ -78,7 +78,7 @@ pub trait Renewer: Send {
     /// Whether the next go can begin, as far as can be known without asking the server.
     fn is_alive(&self) -> bool;
     /// Begins to start the ttls of these anew, where the tokens hold the keys.
-    fn begin(&mut self, leases: &[(&Lease, Ttl)]);
+    fn begin(&mut self, leases: &[(&Arc<Lease>, Ttl)]);
     /// Goes on. When all answers have come, gives them, in the order of the leases. After a fault it is of no use.
     fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault>;
     /// What it waits for, as for poll(2), and before what it can not go on.

@@ -17,7 +17,6 @@ use crate::{
     lock::{
         lease::Lease,
         ports::{Call, Cause, Clock, Fault, Renewal, RenewalServer, Renewer},
-        token::Token,
         ttl::Ttl,
     },
     sys::clock::SystemClock,
@@ -47,7 +46,7 @@ impl RenewalServer for RenewingServer {
             connection: self.endpoint.connect(call)?,
             is_sending: false,
             is_text_needed: false,
-            tokens: Vec::new(),
+            leases: Vec::new(),
             answers: Vec::new(),
         }))
     }
@@ -61,7 +60,7 @@ struct RedisRenewer {
     /// The script was not known, though the first of the last ones should have brought it.
     is_text_needed: bool,
     /// Those that are being renewed.
-    tokens: Vec<Token>,
+    leases: Vec<Arc<Lease>>,
     answers: Vec<Renewal>,
 }
 
@@ -73,8 +72,10 @@ impl RedisRenewer {
             Value::ServerError(error) => {
                 self.is_text_needed |= errors::code(&error) == "NOSCRIPT";
                 let fault = self.endpoint.fault(Cause::Answered(errors::in_words(&error)));
-                let token = self.tokens.get(self.answers.len());
-                Renewal::Unknown(token.map_or(fault.clone(), |token| without(token, fault)))
+                Renewal::Unknown(match self.leases.get(self.answers.len()) {
+                    Some(lease) => without(lease.token(), fault),
+                    None => fault,
+                })
             }
             _ => Renewal::Unknown(self.endpoint.fault(Cause::NoAnswer("what came is no answer to the request".into()))),
         }
@@ -85,8 +86,13 @@ impl RedisRenewer {
         const LONGEST: usize = 64 * 1024;
         if self.is_sending {
             self.is_sending = !self.connection.send_now()?;
+            if !self.is_sending {
+                // No answer has come yet. While requests are left to be sent, answers are read, or the server would stop
+                // reading those.
+                return Ok(());
+            }
         }
-        while self.answers.len() < self.tokens.len() {
+        while self.answers.len() < self.leases.len() {
             let Some(value) = self.connection.value_now(LONGEST)? else { break };
             let answer = self.answer(value);
             self.answers.push(answer);
@@ -100,7 +106,7 @@ impl Renewer for RedisRenewer {
         self.connection.is_usable(SystemClock.now())
     }
 
-    fn begin(&mut self, leases: &[(&Lease, Ttl)]) {
+    fn begin(&mut self, leases: &[(&Arc<Lease>, Ttl)]) {
         let (text, sha) = (self.renew.text().as_bytes(), self.renew.sha().as_bytes());
         for (index, (lease, ttl)) in leases.iter().enumerate() {
             // The first of them brings the text, so that the server knows it, whatever it has forgotten; unless it was
@@ -111,14 +117,15 @@ impl Renewer for RedisRenewer {
             let rest = [b"1", lease.key().as_bytes(), lease.token().as_bytes(), ttl.as_bytes()];
             self.connection.add(script.into_iter().chain(rest));
         }
-        self.tokens = leases.iter().map(|(lease, _)| lease.token().clone()).collect();
+        self.leases.clear();
+        self.leases.extend(leases.iter().map(|(lease, _)| Arc::clone(lease)));
         self.answers.clear();
         (self.is_sending, self.is_text_needed) = (true, false);
     }
 
     fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault> {
         match self.exchange() {
-            Ok(()) if self.answers.len() == self.tokens.len() => Ok(Some(std::mem::take(&mut self.answers))),
+            Ok(()) if self.answers.len() == self.leases.len() => Ok(Some(std::mem::take(&mut self.answers))),
             Ok(()) => Ok(None),
             Err(trouble) => Err(self.endpoint.fault(Cause::NoAnswer(trouble.to_string()))),
         }

@@ -15,17 +15,24 @@ pub fn pack<'a>(words: impl Iterator<Item = &'a [u8]> + Clone, into: &mut Vec<u8
 
 /// The kind of what follows, and how much of it there is.
 fn head(kind: u8, mut count: usize, into: &mut Vec<u8>) {
-    into.push(kind);
-    let start = into.len();
+    // From its end on, for the last digit is known first. There is room for each number.
+    let mut line = *b"                     0\r\n";
+    let mut start = line.len() - 2;
+    let mut put = |byte| {
+        start -= 1;
+        if let Some(place) = line.get_mut(start) {
+            *place = byte;
+        }
+    };
     loop {
-        into.push(b'0' + (count % 10) as u8);
+        put(b'0' + (count % 10) as u8);
         count /= 10;
         if count == 0 {
             break;
         }
     }
-    into.get_mut(start..).unwrap_or_default().reverse();
-    into.extend_from_slice(b"\r\n");
+    put(kind);
+    into.extend_from_slice(line.get(start..).unwrap_or_default());
 }
 
 #[cfg(test)]

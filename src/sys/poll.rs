@@ -58,12 +58,13 @@ pub fn slice(fd: Option<(RawFd, i16)>, until: Moment, clock: &dyn Clock, interru
     if interrupt.process() == process { Waited::Pending } else { Waited::TimedOut }
 }
 
-/// Waits until one of these is ready, or until `until`, on a thread that no host looks after.
-pub fn any(awaited: impl Iterator<Item = (RawFd, i16)>, until: Moment, clock: &dyn Clock) {
+/// Waits until one of these is ready, or until `until`, on a thread that no host looks after. Gives those that are ready.
+pub fn any(awaited: impl Iterator<Item = (RawFd, i16)>, until: Moment, clock: &dyn Clock) -> Vec<RawFd> {
     let mut polls: Vec<_> = awaited.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
     let timeout = if until == Moment::NEVER { -1 } else { millis(until.since(clock.now())) };
-    // SAFETY: that many valid entries.
+    // SAFETY: that many valid entries. After an error (EINTR) nothing is ready.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
+    polls.iter().filter(|poll| poll.revents != 0).map(|poll| poll.fd).collect()
 }
 
 /// Whether something came, be it the end, while nobody waited.
