@@ -37,8 +37,12 @@ final class PhpProcess
             array_push($options, '-d', "$name=\"$value\"");
         }
 
-        $this->stderr = tmpfile();
-        $process = proc_open([PHP_BINARY, ...$options, ...$command], [['pipe', 'r'], ['pipe', 'w'], $this->stderr], $pipes);
+        $file = tempnam(sys_get_temp_dir(), 'redis-lock-');
+        $stderr = fopen($file, 'a');
+        // A place of our own in it, and no name that a forked child of ours could take away.
+        $this->stderr = fopen($file, 'r');
+        unlink($file);
+        $process = proc_open([PHP_BINARY, ...$options, ...$command], [['pipe', 'r'], ['pipe', 'w'], $stderr], $pipes);
         if ($process === false) {
             throw new \RuntimeException('php did not start.');
         }
@@ -115,6 +119,7 @@ final class PhpProcess
             usleep(1_000);
         }
         Cleanup::forget($this->cleanup);
+        EngineReport::look($this->errorOutput());
 
         return $this->endedBySignal !== null ? 128 + $this->endedBySignal : $this->exitCode;
     }
@@ -128,8 +133,7 @@ final class PhpProcess
     /** All it wrote to its standard error so far. */
     public function errorOutput(): string
     {
-        // Not through our handle: the child writes at its place in the file.
-        return file_get_contents(stream_get_meta_data($this->stderr)['uri']);
+        return stream_get_contents($this->stderr, -1, 0);
     }
 
     public function kill(): void

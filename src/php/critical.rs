@@ -21,6 +21,7 @@ use std::{
 use ext_php_rs::ffi::{zend_execute_data, zend_fiber, zend_interrupt_function};
 
 use super::{
+    between::Way,
     exceptions,
     zend::{self, zend_generator_check_placeholder_frame},
 };
@@ -205,11 +206,19 @@ fn throw_if_lost() {
     let lost = here.iter().filter(|running| !running.was_thrown.get() && running.process == fork::process());
     let mut lost = lost.filter_map(|running| Some((running, keeper::loss(running.kept)?)));
     // The outermost of those that it is not held back from: what is thrown for it ends the others too.
-    if let Some((running, loss)) = lost.find(|(running, _)| may_throw(frame, running.frame)) {
+    let Some((running, loss)) = lost.find(|(running, _)| may_throw(frame, running.frame)) else { return };
+    // SAFETY: the frame that runs now on this thread, or null, and nothing runs in it meanwhile.
+    let was_thrown = unsafe {
+        frame.as_mut().is_some_and(|frame| {
+            Way::of(frame).throw(frame, || {
+                exceptions::lost(running.key.name(), Some(&loss), None);
+            })
+        })
+    };
+    if was_thrown {
         running.was_thrown.set(true);
         keeper::set_alarm(running.kept, None);
         stats::add(Counter::Interrupts);
-        exceptions::lost(running.key.name(), Some(&loss), None);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod args;
 mod asked;
+mod between;
 mod call;
 mod critical;
 mod exceptions;

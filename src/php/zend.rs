@@ -38,6 +38,7 @@ unsafe extern "C" {
     fn zend_is_graceful_exit(object: *const zend_object) -> bool;
     pub fn zend_generator_check_placeholder_frame(frame: *mut zend_execute_data) -> *mut zend_execute_data;
     pub fn zend_timeout();
+    pub fn zend_get_opcode_name(opcode: u8) -> *const c_char;
     #[cfg(php83)]
     fn zend_unregister_ini_entries_ex(module: c_int, kind: c_int);
     #[cfg(not(php83))]
@@ -141,7 +142,7 @@ pub fn current_frame_and_fiber() -> (*mut zend_execute_data, *mut zend_fiber) {
 }
 
 /// The function of a frame, if it is written in PHP.
-fn op_array(frame: &zend_execute_data) -> Option<&zend_op_array> {
+pub fn op_array(frame: &zend_execute_data) -> Option<&zend_op_array> {
     const INTERNAL: u8 = 1;
     // SAFETY: null (of a frame that stands for another), or a function, which outlives its frame. Which of the union's
     // members it is, says its type, which all of them begin with.
@@ -149,6 +150,12 @@ fn op_array(frame: &zend_execute_data) -> Option<&zend_op_array> {
         let function = frame.func.as_ref()?;
         (function.type_ != INTERNAL).then_some(&function.op_array)
     }
+}
+
+/// The index of the opcode that a frame of the function is at; one that it has not: an opcode of the engine's, where an
+/// exception is handled.
+pub fn place(frame: &zend_execute_data, function: &zend_op_array) -> usize {
+    frame.opline.addr().wrapping_sub(function.opcodes.addr()) / size_of::<zend_op>()
 }
 
 /// Whether a frame is in a `finally` block. Its end belongs to it: it is the opcode that goes on with what the block
@@ -160,9 +167,7 @@ pub fn is_in_finally(frame: &zend_execute_data) -> bool {
         let count = usize::try_from(function.last_try_catch).unwrap_or(0);
         if count == 0 { &[] } else { std::slice::from_raw_parts(function.try_catch_array, count) }
     };
-    // By the addresses: a frame that handles an exception is at an opcode of the engine's.
-    let at = frame.opline.addr().wrapping_sub(function.opcodes.addr()) / size_of::<zend_op>();
-    let Ok(at) = u32::try_from(at) else { return false };
+    let Ok(at) = u32::try_from(place(frame, function)) else { return false };
     blocks.iter().any(|block| block.finally_op != 0 && (block.finally_op..=block.finally_end).contains(&at))
 }
 
