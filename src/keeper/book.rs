@@ -66,12 +66,10 @@ pub struct Note {
 
 pub enum Outcome {
     Renewed,
-    /// Renewed, but its end was told before.
-    TooLate,
-    /// The server says that it is not ours; whether that is a loss.
-    Refused {
-        is_loss: bool,
-    },
+    /// It was over before the answer came: told lost, or released.
+    Over,
+    /// The server says that it is not ours.
+    Lost,
     /// To be tried again after this pause.
     Failed(Fault, Duration),
     /// It was not asked for: its holder was at it.
@@ -106,6 +104,8 @@ const GATHERED: Duration = Duration::from_millis(200);
 const RINGS: Duration = Duration::from_millis(20);
 /// How soon a lease is looked at again that its holder is at.
 const SOON: Duration = Duration::from_millis(20);
+/// Between two renewals: a request of unknown fate may have left a lease so short a life that it would be due all the time.
+const SHORTEST: Duration = Duration::from_millis(10);
 /// A sleep may last longer than it seems, for its clock stands still while the machine is suspended.
 const ALERT: Duration = Duration::from_secs(1);
 
@@ -234,12 +234,10 @@ impl Entry {
             Outcome::Renewed => {
                 stats::add(Counter::Renewals);
                 self.fault = None;
-                // A request of unknown fate may have left it so short a life that it would be due all the time.
-                let ttl = self.watched.upkeep.as_ref().map(|upkeep| upkeep.ttl.as_duration());
-                self.not_before = now.plus(ttl.unwrap_or_default().min(SOON) / 2);
+                self.not_before = now.plus(SHORTEST);
             }
-            Outcome::Refused { is_loss: true } => self.lost(Loss::NotOurs),
-            Outcome::Refused { is_loss: false } | Outcome::TooLate => {}
+            Outcome::Lost => self.lost(Loss::NotOurs),
+            Outcome::Over => {}
             Outcome::Failed(fault, pause) => {
                 stats::add(Counter::RenewalErrors);
                 self.fault = Some(fault);
@@ -274,15 +272,15 @@ impl Entry {
     fn is_due(&self, now: Moment) -> Option<Upkeep> {
         let upkeep = self.watched.upkeep.as_ref()?;
         let early = GATHERED.min(upkeep.ttl.as_duration() / 24);
-        (self.due()? <= now.plus(early) && self.not_before <= now).then(|| upkeep.clone())
+        (self.due(now)? <= now.plus(early) && self.not_before <= now).then(|| upkeep.clone())
     }
 
-    /// When it is to be renewed: at a third of the ttl.
-    fn due(&self) -> Option<Moment> {
+    /// When it is to be renewed: at a third of the ttl, and not once its renewal has ended, however late this thread runs.
+    fn due(&self, now: Moment) -> Option<Moment> {
         let Watched { lease, upkeep, .. } = &self.watched;
         let upkeep = upkeep.as_ref().filter(|_| lease.state() == State::Held && !self.is_being_renewed)?;
         let left = lease.at_most(upkeep.ttl).as_duration() * 2 / 3;
-        Some(lease.valid_until().minus(left).max(self.not_before)).filter(|due| *due < upkeep.until)
+        Some(lease.valid_until().minus(left).max(self.not_before)).filter(|due| now.max(*due) < upkeep.until)
     }
 
     fn next_look(&self, now: Moment) -> Moment {
@@ -298,7 +296,7 @@ impl Entry {
         // While it is being released, its end is nobody's concern.
         let end = self.watched.lease.valid_until();
         let end = if end <= now { now.plus(SOON) } else { end };
-        self.due().map_or(end, |due| due.min(end))
+        self.due(now).map_or(end, |due| due.min(end))
     }
 }
 
@@ -425,8 +423,9 @@ mod tests {
     #[test]
     fn renewal_ends_and_the_lease_runs_out() {
         let (mut book, lease) = (Book::default(), lease(1_000));
-        let id = book.add(renewed(&lease, 1_000, 300), at(0));
-        assert_eq!(next_look(&mut book, 0), 988);
+        let id = book.add(renewed(&lease, 1_000, 500), at(0));
+        assert!(book.look(at(501)).is_empty(), "the thread was late");
+        assert_eq!(next_look(&mut book, 501), 988);
         book.look(at(988));
         assert_eq!(book.loss(id), Some(Loss::MaxHold));
     }

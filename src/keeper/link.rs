@@ -6,7 +6,7 @@ use std::{
     os::fd::RawFd,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering::SeqCst},
         mpsc::{self, Receiver, TryRecvError},
     },
@@ -45,13 +45,35 @@ pub struct Link {
     state: State,
     /// Since it last answered.
     backoff: Option<Backoff>,
+    /// When it was last needed.
+    needed: Moment,
 }
 
 enum State {
     Down,
-    Opening(Receiver<Result<Box<dyn Renewer>, Fault>>),
-    Idle { renewer: Box<dyn Renewer>, since: Moment },
-    Busy { renewer: Box<dyn Renewer>, sent: Moment, until: Moment, limit: Duration },
+    /// Until it takes too long: not once `limit` has passed.
+    Opening {
+        opening: Opening,
+        until: Moment,
+        limit: Duration,
+    },
+    Idle {
+        renewer: Box<dyn Renewer>,
+        since: Moment,
+    },
+    Busy {
+        renewer: Box<dyn Renewer>,
+        sent: Moment,
+        until: Moment,
+        limit: Duration,
+    },
+}
+
+/// A connection that a thread opens.
+struct Opening {
+    answer: Receiver<Result<Box<dyn Renewer>, Fault>>,
+    /// While this lives, it is wanted.
+    _wanted: Arc<()>,
 }
 
 struct Sent {
@@ -67,41 +89,45 @@ pub struct Opener {
 }
 
 impl Link {
-    pub fn new(server: Arc<dyn RenewalServer>) -> Self {
-        Self { server, waiting: Vec::new(), batch: Vec::new(), state: State::Down, backoff: None }
+    pub fn new(server: Arc<dyn RenewalServer>, now: Moment) -> Self {
+        Self { server, waiting: Vec::new(), batch: Vec::new(), state: State::Down, backoff: None, needed: now }
     }
 
     pub fn add(&mut self, due: Due, now: Moment) {
-        if let State::Busy { until, .. } = &mut self.state {
+        if let State::Busy { until, limit, .. } | State::Opening { until, limit, .. } = &mut self.state {
             // Leases with a longer ttl must not use up its time.
-            *until = (*until).min(now.plus(due.upkeep.ttl.as_duration() / 4));
+            let most = due.upkeep.ttl.as_duration() / 4;
+            (*until, *limit) = ((*until).min(now.plus(most)), (*limit).min(most));
         }
         self.waiting.push(due);
+        self.needed = now;
     }
 
     pub fn keep_only(&mut self, is_wanted: impl Fn(u64) -> bool) {
         self.waiting.retain(|due| is_wanted(due.id));
     }
 
-    /// Whether nothing would be lost with it.
-    pub fn is_unused(&self) -> bool {
-        matches!(self.state, State::Down) && self.waiting.is_empty()
+    /// Whether nothing would be lost with it: a server that was down is not to be stormed by those who try it again.
+    pub fn is_unused(&self, now: Moment) -> bool {
+        matches!(self.state, State::Down)
+            && self.waiting.is_empty()
+            && (self.backoff.is_none() || now >= self.needed.plus(IDLE))
     }
 
     /// What it waits for.
     pub fn awaited(&self) -> Option<(RawFd, i16)> {
         match &self.state {
             State::Busy { renewer, .. } => renewer.awaited(),
-            State::Down | State::Opening(_) | State::Idle { .. } => None,
+            State::Down | State::Opening { .. } | State::Idle { .. } => None,
         }
     }
 
     /// When it is to go on, whatever comes.
     pub fn until(&self) -> Moment {
         match &self.state {
-            State::Busy { until, .. } => *until,
+            State::Busy { until, .. } | State::Opening { until, .. } => *until,
             State::Idle { since, .. } => since.plus(IDLE),
-            State::Down | State::Opening(_) => Moment::NEVER,
+            State::Down => Moment::NEVER,
         }
     }
 
@@ -112,15 +138,25 @@ impl Link {
             let can_go_on;
             (self.state, can_go_on) = match mem::replace(&mut self.state, State::Down) {
                 State::Down if self.waiting.is_empty() => return,
-                State::Down => match self.open(opener) {
-                    Ok(opening) => (State::Opening(opening), false),
-                    Err(error) => self.failed_to_open(&self.fault(&error.to_string()), notes),
-                },
-                State::Opening(opening) => match opening.try_recv() {
+                State::Down => {
+                    let limits = self.limits();
+                    match self.open(limits, opener) {
+                        Ok(opening) => {
+                            let limit = limits.connect;
+                            (State::Opening { opening, until: now.plus(limit), limit }, false)
+                        }
+                        Err(error) => self.failed_to_open(&self.fault(&error.to_string()), notes),
+                    }
+                }
+                State::Opening { opening, until, limit } => match opening.answer.try_recv() {
                     // Not looked at: over TLS, the server may say something on its own at the beginning.
                     Ok(Ok(renewer)) => self.begin(renewer, now, notes),
                     Ok(Err(fault)) => self.failed_to_open(&fault, notes),
-                    Err(TryRecvError::Empty) => (State::Opening(opening), false),
+                    Err(TryRecvError::Empty) if now < until => (State::Opening { opening, until, limit }, false),
+                    Err(TryRecvError::Empty) => {
+                        let silence = format!("it could not be reached within {}", seconds(limit));
+                        self.failed_to_open(&self.fault(&silence), notes)
+                    }
                     Err(TryRecvError::Disconnected) => {
                         self.failed_to_open(&self.fault("the connection could not be opened"), notes)
                     }
@@ -157,13 +193,14 @@ impl Link {
         Fault { server: self.server.name().into(), cause: Cause::Unreachable(why.into()) }
     }
 
-    fn open(&self, opener: &Opener) -> io::Result<Receiver<Result<Box<dyn Renewer>, Fault>>> {
+    fn open(&self, limits: Limits, opener: &Opener) -> io::Result<Opening> {
         let (answer, opening) = mpsc::sync_channel(1);
-        let (server, waker, stop, limits) = (self.server.clone(), opener.waker, opener.stop.clone(), self.limits());
+        let wanted = Arc::new(());
+        let interrupt = Unwanted { stop: opener.stop.clone(), wanted: Arc::downgrade(&wanted) };
+        let (server, waker) = (self.server.clone(), opener.waker);
         signals::blocked(|| {
             thread::Builder::new().name("redis_lock-open".into()).spawn(move || {
                 let opened = catch_unwind(AssertUnwindSafe(|| {
-                    let interrupt = Stop(stop);
                     let until = limits.deadline(SystemClock.now());
                     server.open(&Call { until, limits, clock: &SystemClock, interrupt: &interrupt })
                 }));
@@ -175,7 +212,7 @@ impl Link {
                 waker.wake();
             })
         })?;
-        Ok(opening)
+        Ok(Opening { answer: opening, _wanted: wanted })
     }
 
     /// What a server may need for one lease of many.
@@ -195,7 +232,9 @@ impl Link {
     fn begin(&mut self, mut renewer: Box<dyn Renewer>, now: Moment, notes: &mut Vec<Note>) -> (State, bool) {
         let limit = self.limits().command;
         for Due { id, lease, upkeep } in mem::take(&mut self.waiting) {
-            match Lease::renew(lease, now) {
+            // Its renewal may have ended while it waited here.
+            let renewal = if now < upkeep.until { Lease::renew(lease, now) } else { None };
+            match renewal {
                 Some(prolonging) => {
                     prolonging.lease().renewing(upkeep.ttl);
                     self.batch.push(Sent { id, prolonging, ttl: upkeep.ttl });
@@ -228,15 +267,13 @@ impl Link {
             let lease = prolonging.lease();
             let outcome = match answer {
                 Renewal::Renewed if lease.renewed(sent, ttl, now) => Outcome::Renewed,
-                Renewal::Renewed => Outcome::TooLate,
-                Renewal::Lost => {
-                    let is_loss = lease.renewal_refused();
-                    if is_loss {
-                        // Also where nobody looks after it any more.
-                        stats::count_loss(lease);
-                    }
-                    Outcome::Refused { is_loss }
+                Renewal::Renewed => Outcome::Over,
+                Renewal::Lost if lease.renewal_refused() => {
+                    // Its holder may have forgotten it meanwhile; then the book has no line for it.
+                    stats::count_loss(lease);
+                    Outcome::Lost
                 }
+                Renewal::Lost => Outcome::Over,
                 Renewal::Unknown(fault) => Outcome::Failed(fault, for_ttl(pause, ttl)),
             };
             notes.push(Note { id, outcome });
@@ -274,14 +311,17 @@ fn for_ttl(pause: Duration, ttl: Ttl) -> Duration {
     pause.min(ttl.as_duration() / 10)
 }
 
-/// Ends the opening of a connection when the keeper ends.
-struct Stop(Arc<AtomicBool>);
+/// Ends the opening of a connection when the keeper ends, or nobody wants it any more.
+struct Unwanted {
+    stop: Arc<AtomicBool>,
+    wanted: Weak<()>,
+}
 
-impl Interrupt for Stop {
+impl Interrupt for Unwanted {
     fn pump(&self) {}
 
     fn stopped(&self) -> bool {
-        self.0.load(SeqCst)
+        self.stop.load(SeqCst) || self.wanted.strong_count() == 0
     }
 
     fn process(&self) -> u64 {

@@ -81,7 +81,7 @@ impl Keeper {
             drop(book);
             for due in due {
                 let link = links.entry(due.upkeep.address.clone());
-                link.or_insert_with(|| Link::new(due.upkeep.server.clone())).add(due, now);
+                link.or_insert_with(|| Link::new(due.upkeep.server.clone(), now)).add(due, now);
             }
             let mut notes = Vec::new();
             for link in links.values_mut() {
@@ -94,7 +94,7 @@ impl Keeper {
             for note in notes {
                 book.note(note, now);
             }
-            links.retain(|_, link| !link.is_unused());
+            links.retain(|_, link| !link.is_unused(now));
             let most = links.values().map(Link::until).min().unwrap_or(Moment::NEVER);
             let until = book.sleep(now, most);
             drop(book);
