@@ -57,6 +57,69 @@ final class RenewTroubleTest extends RenewTestCase
         $proxy->stop();
     }
 
+    public static function silences(): array
+    {
+        $silence = static fn (RedisServer $server, TcpProxy $proxy) => $proxy->silence();
+        $pass = static fn (RedisServer $server, TcpProxy $proxy) => $proxy->pass();
+
+        return [
+            // What is open stays so; new connections are taken, and get no answer either.
+            'on a connection that was in use' => [$silence, $pass, '', 1],
+            // The connection is to be opened, which ends with the answer to the password.
+            'where none can be opened' => [$silence, $pass, 'shop:password@', 0],
+            'of a server that is down' => [
+                static fn (RedisServer $server) => $server->stop(),
+                static fn (RedisServer $server) => $server->start(),
+                '',
+                0,
+            ],
+        ];
+    }
+
+    /**
+     * What README.md promises: two thirds of the ttl, less the time-out and the pause that a try may take which began in
+     * the silence. That is more than half of it here.
+     *
+     * @dataProvider silences
+     */
+    #[DataProvider('silences')]
+    public function testHalfOfTheTtlIsSurvivedAtTheWorstMoment(\Closure $begin, \Closure $end, string $user, int $renewals): void
+    {
+        [$ttl, $timeout] = [8.0, 0.4];
+        self::assertGreaterThan($ttl / 2, 0.99 * $ttl - 0.002 - $ttl / 3 - $timeout - 0.5);
+        [$server, $proxy] = $this->network();
+        $server->command('ACL', 'SETUSER', 'shop', 'on', '>password', '~*', '&*', '+@all');
+        $lock = '$lock = new RedisLock($key, (float) $ttl, servers: $address, renew: true);';
+        $keeper = $this->contender(str_replace('//', "//$user", $proxy->tcp()), ttl: $ttl, setup: $lock, ini: [
+            'redis_lock.connect_timeout' => $timeout,
+            'redis_lock.command_timeout' => $timeout,
+        ]);
+        self::assertSame('held', $keeper->ask('acquire'));
+        self::eventually(static fn () => self::stats($keeper)['renewals'] === $renewals, "$renewals renewals");
+        // A third of the ttl after the last, less what is allowed for clocks that differ.
+        $due = $ttl * 2 / 3 + $ttl / 100 + 0.002;
+        $isNearlyDue = static fn () => $server->command('PTTL', 'key') / 1e3 < $due + 0.1;
+        for (;;) {
+            self::eventually($isNearlyDue, 'it is nearly due');
+            $begin($server, $proxy);
+            if (self::stats($keeper)['renewals'] === $renewals) {
+                break;
+            }
+            // It was renewed first, for this process was held up: the next time, then.
+            $end($server, $proxy);
+            $renewals = self::stats($keeper)['renewals'];
+        }
+        usleep((int) ($ttl / 2 * 1e6));
+        self::assertGreaterThan(0, self::stats($keeper)['renewalErrors']);
+        $end($server, $proxy);
+        self::eventually(static fn () => self::stats($keeper)['renewals'] > $renewals, 'it is renewed again');
+        self::assertGreaterThan($ttl / 2, $server->command('PTTL', 'key') / 1e3);
+        self::assertTrue($keeper->ask('run return $lock->isAcquired();'));
+        self::assertSame([0, 1], [self::stats($keeper)['lost'], self::stats($keeper)['kept']]);
+        self::assertSame('released', $keeper->ask('release'));
+        $proxy->stop();
+    }
+
     /** @dataProvider troubles */
     #[DataProvider('troubles')]
     public function testLongerThanTheValidityTheLeaseIsLostInTime(\Closure $begin, \Closure $end, bool $proxied): void
