@@ -2,8 +2,11 @@
 
 namespace RedisLock\Tests;
 
+use RedisLock;
+use RedisLock\ConnectionException;
 use RedisLock\LockLostException;
 use RedisLock\Tests\Support\Contender;
+use RedisLock\Tests\Support\RedisServer;
 use RedisLock\Tests\Support\RenewTestCase;
 
 /** Renewed leases that are lost for good: taken away by hand, forgotten, or slept through. */
@@ -171,5 +174,44 @@ final class RenewLossTest extends RenewTestCase
         self::assertSame($token, $server->command('GET', 'key'));
         self::assertSame([true, 0], [$next->ask('run return $lock->isAcquired();'), self::stats($next)['lost']]);
         self::assertSame('released', $next->ask('release'));
+    }
+
+    public function testAfterAReleaseThatCouldNotBeSentARefreshMakesItInterruptibleAgain(): void
+    {
+        $server = $this->server();
+        $lock = new RedisLock('key', ttl: 3.0, renew: true, interrupt: true, servers: $server->unix());
+        $this->expectException(LockLostException::class);
+        $lock->synchronized(static function () use ($server, $lock): void {
+            self::releaseUnsent($server, $lock);
+            self::assertTrue($lock->refresh());
+            $server->command('DEL', 'key');
+            for ($over = self::after(15.0); !$over();) {
+            }
+        });
+    }
+
+    public function testAfterAReleaseThatCouldNotBeSentARefreshDoesNotBeginMaxHoldAnew(): void
+    {
+        $server = $this->server();
+        $lock = new RedisLock('key', ttl: 3.0, renew: true, maxHold: 1.0, servers: $server->unix());
+        self::assertTrue($lock->acquire());
+        usleep(700_000);
+        self::releaseUnsent($server, $lock);
+        self::assertTrue($lock->refresh());
+        // Renewed once more, it would have more than two thirds of its ttl left.
+        usleep(1_300_000);
+        self::assertLessThan(1.8, $lock->getRemainingLifetime());
+        self::assertGreaterThan(0.0, $lock->getRemainingLifetime(), 'or this machine was too busy to tell');
+    }
+
+    private static function releaseUnsent(RedisServer $server, RedisLock $lock): void
+    {
+        $socket = substr($server->unix(), strlen('unix://'));
+        $server->command('PING'); // our own connection stays open
+        rename($socket, "$socket.away");
+        $server->killClients();
+        self::assertInstanceOf(ConnectionException::class, self::caught(static fn () => $lock->release()));
+        rename("$socket.away", $socket);
+        self::assertTrue($lock->isAcquired());
     }
 }

@@ -130,6 +130,7 @@ class RedisLock
      * @return bool true: ours until then. false: no longer ours.
      *
      * @throws \ValueError                    $ttl is out of range.
+     * @throws \RedisLock\Exception           It was extended, but its renewal cannot begin: the system gives no thread.
      * @throws \RedisLock\ConnectionException Whether it was extended is unknown.
      * @throws \RedisLock\CommandException    The server answered with an error.
      */

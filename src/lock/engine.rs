@@ -36,14 +36,10 @@ impl Engine<'_> {
             let state = lease.state();
             let was_valid = lease.is_valid(self.clock.now());
             let fault = match self.store.leave(lease.key(), lease.token(), None, &call) {
-                // Its holder was told that it is over; that stays so.
-                Freed::Freed if state == State::Overdue => {
-                    lease.lost();
-                    return Ok(false);
-                }
                 Freed::Freed => {
-                    lease.settled();
-                    return Ok(true);
+                    lease.freed();
+                    // Its holder was told that it is over.
+                    return Ok(state != State::Overdue);
                 }
                 // It was ours when a release of unknown fate was sent: that release ran.
                 Freed::NotOurs if state == State::Releasing => {
@@ -138,7 +134,7 @@ impl Engine<'_> {
             let fault = match self.store.leave(key, &token, None, &call) {
                 // Not theirs any more: freed meanwhile, by them or by our request whose answer was lost.
                 Freed::Freed | Freed::NotOurs => {
-                    own.inspect(|own| own.settled());
+                    own.inspect(|own| own.freed());
                     return Ok(true);
                 }
                 Freed::Unknown(fault) => fault,

@@ -84,6 +84,16 @@ impl Lease {
         }
     }
 
+    /// The next one of the same token, after this one was lost: a loss stays one, and what is known of the requests of the
+    /// token stays known.
+    pub fn again(&self, process: u64) -> Self {
+        let next = Self::new(self.key.clone(), self.token.clone(), process);
+        next.least_unknown_ttl.store(self.least_unknown_ttl.load(SeqCst), SeqCst);
+        next.greatest_ttl.store(self.greatest_ttl.load(SeqCst), SeqCst);
+        next.tainted.store(self.is_tainted(), SeqCst);
+        next
+    }
+
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -305,6 +315,14 @@ impl Lease {
         self.set_state(State::Lost);
     }
 
+    /// Its key was freed, by its holder's own will. What was told to be over stays lost.
+    pub fn freed(&self) {
+        self.change(|word| {
+            let was_over = matches!(word.state(), State::Overdue | State::Lost);
+            Some(word.with_state(if was_over { State::Lost } else { State::Settled }))
+        });
+    }
+
     pub fn settled(&self) {
         self.set_state(State::Settled);
     }
@@ -370,6 +388,22 @@ mod tests {
         assert!(lease.is_expired(at(1)) && !lease.is_valid(at(1)) && !lease.may_live());
         lease.settled();
         assert!(!lease.is_expired(at(1)) && !lease.may_live());
+    }
+
+    #[test]
+    fn the_next_lease_of_a_token_knows_of_its_requests_but_is_not_lost() {
+        let lease = lease();
+        lease.granted(at(0), ttl(30.0));
+        lease.unknown(at(0), ttl(2.0));
+        lease.lost();
+        let next = lease.again(0);
+        assert!(lease.is_expired(at(1)) && !next.is_expired(at(1)) && !next.is_valid(at(1)));
+        next.granted(at(1_000), ttl(30.0));
+        assert_eq!(next.valid_until(), until(1_000, 2.0));
+        assert_eq!(next.gone_by(at(0)), at(30_000));
+        assert!(!next.is_tainted());
+        lease.taint();
+        assert!(lease.again(0).is_tainted());
     }
 
     #[test]

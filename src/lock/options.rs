@@ -22,6 +22,8 @@ pub struct Options {
 }
 
 impl Options {
+    pub const INTERRUPT: bool = false;
+    pub const AUTO_RELEASE: bool = true;
     /// A shorter lease would not outlive a few lost requests, and keep a thread busy.
     pub const LEAST_RENEWED: Duration = Duration::from_millis(100);
 

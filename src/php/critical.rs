@@ -26,16 +26,17 @@ use super::{
     zend::{self, zend_generator_check_placeholder_frame},
 };
 use crate::{
-    keeper::{self, Kept},
-    lock::{keys::Key, ports::Alarm},
+    keeper::{self, Kept, Loss},
+    lock::{lease::Lease, ports::Alarm},
     stats::{self, Counter},
     sys::{fork, library},
 };
 
 /// One call of `synchronized()`.
 struct Running {
-    key: Arc<Key>,
-    kept: Kept,
+    lease: Arc<Lease>,
+    /// The lease, as the keeper knows it now.
+    kept: Cell<Kept>,
     /// The call itself, and the fiber that it is in; null: none.
     frame: *mut zend_execute_data,
     fiber: *mut zend_fiber,
@@ -56,12 +57,12 @@ pub struct Interruptible(Rc<Running>);
 
 impl Interruptible {
     /// Within the frame of `synchronized()`.
-    pub fn new(key: &Arc<Key>, kept: Kept) -> Self {
+    pub fn new(lease: &Arc<Lease>, kept: Kept) -> Self {
         let (frame, fiber) = zend::current_frame_and_fiber();
-        let (process, was_thrown) = (fork::process(), Cell::new(false));
-        let running = Rc::new(Running { key: key.clone(), kept, frame, fiber, process, was_thrown });
+        let (lease, kept, was_thrown) = (lease.clone(), Cell::new(kept), Cell::new(false));
+        let running = Rc::new(Running { lease, kept, frame, fiber, process: fork::process(), was_thrown });
         RUNNING.with_borrow_mut(|all| all.push(running.clone()));
-        keeper::set_alarm(kept, Some(alarm()));
+        keeper::set_alarm(running.kept.get(), Some(alarm()));
         Self(running)
     }
 
@@ -72,9 +73,19 @@ impl Interruptible {
 
 impl Drop for Interruptible {
     fn drop(&mut self) {
-        keeper::set_alarm(self.0.kept, None);
+        keeper::set_alarm(self.0.kept.get(), None);
         let _ = RUNNING.try_with(|all| all.borrow_mut().retain(|running| !Rc::ptr_eq(running, &self.0)));
     }
+}
+
+/// The keeper knows the lease by another number now: its holder had let go of it, and took it up again.
+pub fn kept_anew(lease: &Arc<Lease>, kept: Kept) {
+    RUNNING.with_borrow(|all| {
+        for running in all.iter().filter(|running| Arc::ptr_eq(&running.lease, lease) && !running.was_thrown.get()) {
+            running.kept.set(kept);
+            keeper::set_alarm(kept, Some(alarm()));
+        }
+    });
 }
 
 /// While a callable's call ends: what frees the lock, and the handler of a warning, are no work to interrupt.
@@ -200,26 +211,32 @@ fn throw_if_lost() {
     if is_held_back || zend::has_exception() {
         return;
     }
-    let here: Vec<_> = RUNNING
-        .try_with(|all| all.borrow().iter().filter(|running| running.fiber == fiber).cloned().collect())
-        .unwrap_or_default();
-    let lost = here.iter().filter(|running| !running.was_thrown.get() && running.process == fork::process());
-    let mut lost = lost.filter_map(|running| Some((running, keeper::loss(running.kept)?)));
-    // The outermost of those that it is not held back from: what is thrown for it ends the others too.
-    let Some((running, loss)) = lost.find(|(running, _)| may_throw(frame, running.frame)) else { return };
+    let Some((running, loss)) = RUNNING.try_with(|all| lost(&all.borrow(), frame, fiber)).ok().flatten() else {
+        return;
+    };
     // SAFETY: the frame that runs now on this thread, or null, and nothing runs in it meanwhile.
     let was_thrown = unsafe {
         frame.as_mut().is_some_and(|frame| {
             Way::of(frame).throw(frame, || {
-                exceptions::lost(running.key.name(), Some(&loss), None);
+                exceptions::lost(running.lease.key().name(), Some(&loss), None);
             })
         })
     };
     if was_thrown {
         running.was_thrown.set(true);
-        keeper::set_alarm(running.kept, None);
+        keeper::set_alarm(running.kept.get(), None);
         stats::add(Counter::Interrupts);
     }
+}
+
+/// The outermost of those of this fiber that are lost, and that it is not held back from: what is thrown for it ends the
+/// others too.
+fn lost(all: &[Rc<Running>], frame: *mut zend_execute_data, fiber: *mut zend_fiber) -> Option<(Rc<Running>, Loss)> {
+    let here = all.iter().filter(|running| running.fiber == fiber && running.process == fork::process());
+    here.filter(|running| !running.was_thrown.get())
+        .filter_map(|running| Some((running, keeper::loss(running.kept.get())?)))
+        .find(|(running, _)| may_throw(frame, running.frame))
+        .map(|(running, loss)| (running.clone(), loss))
 }
 
 /// Whether nothing between the two frames is a clean-up: a `finally` block, those of a generator that is being destroyed

@@ -4,6 +4,7 @@
 //! serialization are PHP's own.
 
 use std::{
+    ffi::CStr,
     panic::AssertUnwindSafe,
     sync::atomic::{AtomicPtr, Ordering::SeqCst},
     time::SystemTime,
@@ -57,19 +58,24 @@ pub fn register() -> Result<()> {
         .register()?;
     let (get_result, public) = method::method("getResult", method::handler!(get_result), 0, vec![], method::MIXED);
     child("RedisLock\\LockLostException", base)
-        .property(ClassProperty {
-            name: "result".into(),
-            flags: PropertyFlags::Private,
-            default: None,
-            docs: &[],
-            ty: None,
-            nullable: true,
-            readonly: false,
-            default_stub: None,
-        })
+        .property(private("result"))
+        .property(private("key"))
         .method(get_result, public)
         .registration(|class, args| keep(&LOCK_LOST, class, args))
         .register()
+}
+
+fn private(name: &'static str) -> ClassProperty {
+    ClassProperty {
+        name: name.into(),
+        flags: PropertyFlags::Private,
+        default: None,
+        docs: &[],
+        ty: None,
+        nullable: true,
+        readonly: false,
+        default_stub: None,
+    }
 }
 
 fn child(name: &str, parent: fn() -> &'static ClassEntry) -> ClassBuilder {
@@ -87,21 +93,35 @@ fn entry(class: *mut zend_class_entry) -> &'static ClassEntry {
     unsafe { class.as_ref() }.unwrap_or(ce::exception())
 }
 
-const RESULT: &std::ffi::CStr = c"result";
+const RESULT: &CStr = c"result";
+/// Of the lock that was lost.
+const KEY: &CStr = c"key";
 
 fn get_result(args: &mut Args, value: &mut Zval) -> std::result::Result<(), Stop> {
     args.expect(0, 0)?;
-    let Some(this) = args.object() else { return Ok(()) };
-    let mut buffer = Zval::new();
-    // SAFETY: the property is declared by the class; what is returned is the property itself, or the buffer.
-    let result = unsafe {
-        zend_read_property(LOCK_LOST.load(SeqCst), this, RESULT.as_ptr(), RESULT.count_bytes(), true, &mut buffer)
-    };
-    // SAFETY: null or valid, as above.
-    if let Some(result) = unsafe { result.as_ref() } {
-        *value = result.dereference().shallow_clone();
+    if let Some(this) = args.object() {
+        *value = property(this, RESULT);
     }
     Ok(())
+}
+
+/// Of a `LockLostException`.
+fn property(object: *mut zend_object, name: &CStr) -> Zval {
+    let mut buffer = Zval::new();
+    // SAFETY: the class declares the property; what is given is null, the property itself, or the buffer.
+    unsafe {
+        zend_read_property(LOCK_LOST.load(SeqCst), object, name.as_ptr(), name.count_bytes(), true, &mut buffer)
+            .as_ref()
+    }
+    .map_or_else(Zval::new, |value| value.dereference().shallow_clone())
+}
+
+/// As above. The engine copies the value.
+fn set_property(object: *mut zend_object, name: &CStr, mut value: Zval) {
+    // SAFETY: as above.
+    unsafe {
+        zend::zend_update_property(LOCK_LOST.load(SeqCst), object, name.as_ptr(), name.count_bytes(), &mut value);
+    }
 }
 
 fn throw(class: &Class, message: &str) -> Stop {
@@ -127,9 +147,9 @@ pub fn randomness(message: &str) -> Stop {
     throw(&BASE, message)
 }
 
-/// The lease was freed again: it would have ended unseen.
-pub fn no_thread(key: &[u8], error: &std::io::Error) -> Stop {
-    throw(&BASE, &format!("The lock {} cannot be looked after: no thread could be started: {error}", quoted(key)))
+/// No thread can be started, or not woken: the lease would end unseen.
+pub fn not_looked_after(key: &[u8], error: &std::io::Error) -> Stop {
+    throw(&BASE, &format!("The lock {} cannot be looked after by a thread: {error}", quoted(key)))
 }
 
 /// The token of a lock that the application named itself must not be used again.
@@ -157,22 +177,24 @@ pub fn timeout(key: &[u8], busy: Option<&Busy>, waited: std::time::Duration) -> 
 
 /// `result`: what the callable returned; None: it was interrupted.
 pub fn lost(key: &[u8], loss: Option<&Loss>, result: Option<Zval>) -> Stop {
-    let class = LOCK_LOST.load(SeqCst);
     let message = format!("The lock {} was lost before its holder had finished{}", quoted(key), why(loss));
-    // SAFETY: as in `throw`; the object is new, and the engine copies the value.
-    unsafe {
-        let object = zend_throw_exception(class, c_string(&message).as_ptr(), 0);
-        if let Some(mut result) = result {
-            zend::zend_update_property(class, object, RESULT.as_ptr(), RESULT.count_bytes(), &mut result);
-        }
+    // SAFETY: as in `throw`.
+    let object = unsafe { zend_throw_exception(LOCK_LOST.load(SeqCst), c_string(&message).as_ptr(), 0) };
+    let mut name = Zval::new();
+    name.set_binary(key.to_vec());
+    set_property(object, KEY, name);
+    if let Some(result) = result {
+        set_property(object, RESULT, result);
     }
     Stop::Thrown
 }
 
-/// Whether it is the exception that says that a lock was lost.
-pub fn is_lost(exception: *const zend_object) -> bool {
+/// Whether the pending exception says that the lock of this key was lost.
+pub fn is_lost(key: &[u8]) -> bool {
+    let pending = zend::exception();
     // SAFETY: null, or an object that lives.
-    unsafe { exception.as_ref() }.is_some_and(|object| object.instance_of(entry(LOCK_LOST.load(SeqCst))))
+    let is_ours = unsafe { pending.as_ref() }.is_some_and(|it| it.instance_of(entry(LOCK_LOST.load(SeqCst))));
+    is_ours && property(pending.cast_mut(), KEY).zend_str().is_some_and(|name| name.as_bytes() == key)
 }
 
 /// Why a lease ended, as a message goes on.

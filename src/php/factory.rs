@@ -6,8 +6,8 @@ use ext_php_rs::{args::Arg, class::RegisteredClass, flags::DataType, types::Zval
 
 use super::{
     args::Args,
-    asked::Asked,
     lock::RedisLock,
+    lock_args::{LockArgs, Otherwise},
     lock_class::restored_token,
     method::{self, Class, Method, Stop, handler, method, object, optional, registered_class, required},
     settings,
@@ -30,25 +30,25 @@ impl Class for RedisLockFactory {
     fn constructor_args() -> (usize, Vec<Arg<'static>>) {
         let servers = optional("servers", DataType::String, "null");
         let prefix = optional("prefix", DataType::String, "null");
-        (0, [servers, prefix].into_iter().chain(Asked::args(false)).collect())
+        (0, [servers, prefix].into_iter().chain(LockArgs::list(Otherwise::Settings)).collect())
     }
 
     fn construct(args: &mut Args) -> Result<Self, Stop> {
         args.expect(0, 7)?;
         let address = args.optional_string(1)?;
         let prefix = args.optional_string(2)?;
-        let asked = Asked::read(args, 3, false)?;
+        let given = LockArgs::read(args, 3, Otherwise::Settings)?;
         Ok(Self {
             store: stores::given(args, 1, address)?,
             prefix: prefix.map_or_else(settings::prefix, Into::into),
-            options: asked.over_settings(args)?,
+            options: given.over_settings(args)?,
         })
     }
 
     fn methods() -> Vec<Method> {
         let text = |name| required(name, DataType::String);
-        let create = [text("key")].into_iter().chain(Asked::args(true)).collect();
-        let restore = [text("key"), text("token")].into_iter().chain(Asked::args(true)).collect();
+        let create = [text("key")].into_iter().chain(LockArgs::list(Otherwise::Factory)).collect();
+        let restore = [text("key"), text("token")].into_iter().chain(LockArgs::list(Otherwise::Factory)).collect();
         vec![
             method("createLock", handler!(create_lock), 1, create, object(RedisLock::CLASS_NAME)),
             method("restoreLock", handler!(restore_lock), 2, restore, object(RedisLock::CLASS_NAME)),
@@ -60,7 +60,7 @@ fn create_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     args.expect(1, 6)?;
     let name = args.string(1)?;
     let factory = args.this::<RedisLockFactory>()?;
-    let options = Asked::read(args, 2, true)?.over(args, factory.options)?;
+    let options = LockArgs::read(args, 2, Otherwise::Factory)?.over(args, factory.options)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
     give(value, RedisLock::new(key, options, factory.store.clone()))
 }
@@ -70,7 +70,7 @@ fn restore_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     let name = args.string(1)?;
     let token = args.string(2)?;
     let factory = args.this::<RedisLockFactory>()?;
-    let options = Asked::read(args, 3, true)?.over(args, factory.options)?;
+    let options = LockArgs::read(args, 3, Otherwise::Factory)?.over(args, factory.options)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
     let token = restored_token(args, token)?;
     give(value, RedisLock::restored(key, token, options, factory.store.clone()))

@@ -2,13 +2,14 @@
 
 use std::{
     cell::{Cell, RefCell},
+    io,
     rc::Rc,
     sync::Arc,
     time::Duration,
 };
 
 use super::{
-    exceptions,
+    critical, exceptions,
     interrupt::{Pump, Quiet},
     method::Stop,
     request,
@@ -43,6 +44,8 @@ pub struct RedisLock {
     subscription: Cell<Option<Box<dyn Subscription>>>,
     /// Its lease, as the keeper knows it.
     kept: Cell<Option<Kept>>,
+    /// When the renewal of its lease ends; None: it has not begun.
+    renewed_until: Cell<Option<Moment>>,
     /// A call that talks to the server is under way; a signal handler that runs meanwhile may try another.
     in_use: Cell<bool>,
 }
@@ -57,6 +60,7 @@ impl RedisLock {
             lease: RefCell::new(None),
             subscription: Cell::new(None),
             kept: Cell::new(None),
+            renewed_until: Cell::new(None),
             in_use: Cell::new(false),
         }
     }
@@ -106,7 +110,7 @@ impl RedisLock {
                 Ok(acquired) => {
                     request::catch_up(&self.store);
                     if matches!(acquired, Acquired::Held) && self.options.renew {
-                        self.look_after(&lease, true)?;
+                        self.look_after_or_free(&lease, true)?;
                     }
                     return Ok(acquired);
                 }
@@ -125,29 +129,28 @@ impl RedisLock {
     }
 
     /// The keeper does, from now on: renews it, where that is to be, or only watches for its end.
-    pub(super) fn look_after(&self, lease: &Arc<Lease>, renew: bool) -> Result<Kept, Stop> {
+    fn look_after(&self, lease: &Arc<Lease>, renew: bool) -> io::Result<Kept> {
         let Options { ttl, max_hold, limits, .. } = self.options;
-        let upkeep = renew.then(|| Upkeep {
-            ttl,
-            until: SystemClock.now().plus(max_hold),
-            address: self.store.address.clone(),
-            server: self.store.for_keeper(),
-            limits,
+        let upkeep = renew.then(|| {
+            let until = self.renewed_until.get().unwrap_or_else(|| SystemClock.now().plus(max_hold));
+            self.renewed_until.set(Some(until));
+            Upkeep { ttl, until, address: self.store.address.clone(), server: self.store.for_keeper(), limits }
         });
         self.look_no_more();
-        match request::look_after(Watched { lease: lease.clone(), upkeep, alarm: None }) {
-            Ok(kept) => {
-                self.kept.set(Some(kept));
-                Ok(kept)
+        let kept = request::look_after(Watched { lease: lease.clone(), upkeep, alarm: None })?;
+        self.kept.set(Some(kept));
+        Ok(kept)
+    }
+
+    /// As part of an acquire, which fails where that cannot be.
+    pub(super) fn look_after_or_free(&self, lease: &Arc<Lease>, renew: bool) -> Result<Kept, Stop> {
+        self.look_after(lease, renew).map_err(|error| {
+            let engine = self.engine(&Quiet);
+            if engine.release(lease, engine.deadline()).is_ok() {
+                request::forget(lease);
             }
-            Err(error) => {
-                let engine = self.engine(&Quiet);
-                if engine.release(lease, engine.deadline()).is_ok() {
-                    request::forget(lease);
-                }
-                Err(exceptions::no_thread(self.key.name(), &error))
-            }
-        }
+            exceptions::not_looked_after(self.key.name(), &error)
+        })
     }
 
     pub(super) fn kept(&self) -> Option<Kept> {
@@ -180,6 +183,10 @@ impl RedisLock {
     fn next_lease(&self) -> Result<Arc<Lease>, Stop> {
         let lease = match (&self.owner, self.lease()) {
             (Some(_), Some(lease)) if lease.is_tainted() => return Err(exceptions::tainted(self.key.name())),
+            (Some(_), Some(lease)) if lease.is_expired(SystemClock.now()) => {
+                request::forget(&lease);
+                Arc::new(lease.again(fork::process()))
+            }
             // What is known of the requests of this token stays known.
             (Some(_), Some(lease)) => lease,
             (Some(owner), None) => Arc::new(Lease::new(self.key.clone(), owner.clone(), fork::process())),
@@ -191,6 +198,7 @@ impl RedisLock {
         };
         request::keep(&lease, &self.store, self.options.limits);
         self.lease.replace(Some(lease.clone()));
+        self.renewed_until.set(None);
         Ok(lease)
     }
 
@@ -205,7 +213,7 @@ impl RedisLock {
         // Whatever comes of it: who wants to be rid of the lock does not keep it.
         self.look_no_more();
         let released = engine.release(&lease, engine.deadline());
-        request::count_loss(&lease);
+        request::count_if_expired(&lease);
         if !lease.may_live() {
             request::forget(&lease);
         }
@@ -231,11 +239,13 @@ impl RedisLock {
                     request::keep(&lease, &self.store, self.options.limits);
                 }
                 if self.options.renew && self.kept().is_none() {
-                    self.look_after(&lease, true)?;
+                    let kept = self.look_after(&lease, true);
+                    let kept = kept.map_err(|error| exceptions::not_looked_after(self.key.name(), &error))?;
+                    critical::kept_anew(&lease, kept);
                 }
             }
             Ok(false) => {
-                request::count_loss(&lease);
+                request::count_if_expired(&lease);
                 if !lease.may_live() {
                     request::forget(&lease);
                 }
@@ -312,6 +322,7 @@ impl RedisLock {
         }
         let anew = Arc::new(Lease::new(self.key.clone(), lease.token().clone(), fork::process()));
         self.lease.replace(Some(anew.clone()));
+        self.renewed_until.set(None);
         Some(anew)
     }
 

@@ -10,9 +10,9 @@ use ext_php_rs::{
 
 use super::{
     args::Args,
-    asked::{Asked, ttl},
     exceptions,
     lock::RedisLock,
+    lock_args::{LockArgs, Otherwise, ttl},
     method::{
         self, ARRAY, BOOL, Class, MIXED, Method, STRING, Stop, handler, method, nullable, optional, registered_class,
         required, static_method,
@@ -75,7 +75,7 @@ impl Class for RedisLock {
 fn lock_options() -> impl Iterator<Item = Arg<'static>> {
     let servers = optional("servers", DataType::String, "null");
     let prefix = optional("prefix", DataType::String, "null");
-    Asked::args(false).into_iter().chain([servers, prefix])
+    LockArgs::list(Otherwise::Settings).into_iter().chain([servers, prefix])
 }
 
 fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
@@ -106,12 +106,12 @@ struct Given {
 
 impl Given {
     fn read(args: &mut Args, first: u32) -> Result<Self, Stop> {
-        let asked = Asked::read(args, first, false)?;
-        let servers = first + Asked::COUNT;
+        let given = LockArgs::read(args, first, Otherwise::Settings)?;
+        let servers = first + LockArgs::COUNT;
         let address = args.optional_string(servers)?;
         let prefix = args.optional_string(servers + 1)?;
         Ok(Self {
-            options: asked.over_settings(args)?,
+            options: given.over_settings(args)?,
             store: stores::given(args, servers, address)?,
             prefix: prefix.map_or_else(settings::prefix, Into::into),
         })

@@ -1,7 +1,6 @@
 //! The PHP face. The only place that names ext-php-rs; everything below it builds and tests without PHP.
 
 mod args;
-mod asked;
 mod between;
 mod call;
 mod critical;
@@ -10,6 +9,7 @@ mod factory;
 mod info;
 mod interrupt;
 mod lock;
+mod lock_args;
 mod lock_class;
 mod method;
 mod request;

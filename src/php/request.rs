@@ -48,7 +48,7 @@ pub fn look_no_more(kept: Kept) {
 }
 
 /// A lease that has ended before it was released is counted, once.
-pub fn count_loss(lease: &Lease) {
+pub fn count_if_expired(lease: &Lease) {
     if lease.is_expired(SystemClock.now()) {
         stats::count_loss(lease);
     }
@@ -114,7 +114,7 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
         return true;
     }
     if !entry.lease.may_live() {
-        count_loss(&entry.lease);
+        count_if_expired(&entry.lease);
         return true;
     }
     if entry.store.is_silent(SystemClock.now()) {
@@ -128,7 +128,7 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
         limits: entry.limits,
     };
     let released = engine.release(&entry.lease, until);
-    count_loss(&entry.lease);
+    count_if_expired(&entry.lease);
     match released {
         Ok(_) => true,
         Err(error) => {

@@ -37,13 +37,13 @@ impl RedisLock {
         request::keep(&lease, &self.store, self.options.limits);
         let interruptible = match (self.options.interrupt, self.kept()) {
             (false, _) => None,
-            (true, Some(kept)) => Some(Interruptible::new(&self.key, kept)),
-            (true, None) => Some(Interruptible::new(&self.key, self.look_after(&lease, false)?)),
+            (true, Some(kept)) => Some(Interruptible::new(&lease, kept)),
+            (true, None) => Some(Interruptible::new(&lease, self.look_after_or_free(&lease, false)?)),
         };
         let called = call::guarded(critical);
         let _held_back = HeldBack::new();
-        let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop));
         let was_interrupted = interruptible.as_ref().is_some_and(Interruptible::was_thrown);
+        let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop), was_interrupted);
         let key = self.key.name();
         let result = match (called, ending) {
             (Err(Stop::Bailout), _) => Err(Stop::Bailout),
@@ -53,7 +53,7 @@ impl RedisLock {
             (Ok(value), Ending::Unknown(error)) => exceptions::warn(&unreleased(key, &error)).map(|()| value),
             (Err(stop), Ending::Over) => Err(stop),
             // That is the exception.
-            (Err(stop), Ending::Lost(_)) if was_interrupted && exceptions::is_lost(zend::exception()) => Err(stop),
+            (Err(stop), Ending::Lost(_)) if was_interrupted && exceptions::is_lost(key) => Err(stop),
             (Err(_), Ending::Lost(loss)) => Err(warn_beside_exception(&format!(
                 "The lock {} was lost before the exception that ended its holder{}",
                 exceptions::quoted(key),
@@ -70,15 +70,16 @@ impl RedisLock {
         }
     }
 
-    /// Frees the lock at the end of `synchronized`.
-    fn end(&self, lease: &Arc<Lease>, called: Result<(), Stop>) -> Ending {
+    /// Frees the lock at the end of `synchronized`. `was_told`: the callable was told that it is lost.
+    fn end(&self, lease: &Arc<Lease>, called: Result<(), Stop>, was_told: bool) -> Ending {
         if lease.process() != fork::process() {
             return Ending::Over;
         }
         // The callable may have released it, and even acquired it anew on this object.
         let current = self.lease().unwrap_or_else(|| lease.clone());
         let loss = self.look_no_more().filter(|_| Arc::ptr_eq(&current, lease));
-        let was_lost = loss.is_some() || lease.is_expired(SystemClock.now());
+        let was_told = was_told || loss.is_some();
+        let was_lost = was_told || lease.is_expired(SystemClock.now());
         // The engine takes signals off its queue, but calls no handler, while an exception is pending.
         let exception = zend::suspend_exception();
         let pump = Pump::default();
@@ -93,8 +94,8 @@ impl RedisLock {
         if !exception.is_null() && pump.stop() != Err(Stop::Bailout) {
             zend::resume_exception(exception);
         }
-        // What the keeper has told stays so, even if the key was ours to the end.
-        let was_held = loss.is_none() && lease.state() == State::Settled;
+        // What was told stays so, even if the key was ours to the end.
+        let was_held = !was_told && lease.state() == State::Settled;
         let ending = match (pump.stop(), released) {
             (Err(stop), _) => Ending::Stopped(stop),
             (Ok(()), Ok(true)) if was_held => Ending::Over,

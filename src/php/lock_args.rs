@@ -16,7 +16,14 @@ use crate::lock::{
     ttl::Ttl,
 };
 
-pub struct Asked {
+/// What stands for an argument that was not given.
+#[derive(Clone, Copy)]
+pub enum Otherwise {
+    Settings,
+    Factory,
+}
+
+pub struct LockArgs {
     /// The position of ttl.
     first: u32,
     ttl: Option<Ttl>,
@@ -26,25 +33,32 @@ pub struct Asked {
     auto_release: Option<bool>,
 }
 
-impl Asked {
+impl LockArgs {
     pub const COUNT: u32 = 5;
 
-    /// `over`: they are put over the options of a factory, and not over the settings.
-    pub fn args(over: bool) -> [Arg<'static>; Self::COUNT as usize] {
-        let flag = |name, default| optional(name, DataType::Bool, if over { "null" } else { default });
+    pub fn list(otherwise: Otherwise) -> [Arg<'static>; Self::COUNT as usize] {
+        let flag = |name, default| {
+            let default = match (otherwise, default) {
+                (Otherwise::Factory, _) => "null",
+                (Otherwise::Settings, false) => "false",
+                (Otherwise::Settings, true) => "true",
+            };
+            optional(name, DataType::Bool, default)
+        };
         [
             optional("ttl", DataType::Double, "null"),
             optional("renew", DataType::Bool, "null"),
             optional("maxHold", DataType::Double, "null"),
-            flag("interrupt", "false"),
-            flag("autoRelease", "true"),
+            flag("interrupt", Options::INTERRUPT),
+            flag("autoRelease", Options::AUTO_RELEASE),
         ]
     }
 
     /// From the position of ttl on.
-    pub fn read(args: &mut Args, first: u32, over: bool) -> Result<Self, Stop> {
-        let flag = |args: &mut Args, position, default| {
-            if over { args.optional_bool(position) } else { args.bool(position, default).map(Some) }
+    pub fn read(args: &mut Args, first: u32, otherwise: Otherwise) -> Result<Self, Stop> {
+        let flag = |args: &mut Args, position, default| match otherwise {
+            Otherwise::Factory => args.optional_bool(position),
+            Otherwise::Settings => args.bool(position, default).map(Some),
         };
         Ok(Self {
             first,
@@ -54,8 +68,8 @@ impl Asked {
                 None => None,
                 Some(seconds) => Some(args.check(first + 2, max_hold_from_seconds(seconds))?),
             },
-            interrupt: flag(args, first + 3, false)?,
-            auto_release: flag(args, first + 4, true)?,
+            interrupt: flag(args, first + 3, Options::INTERRUPT)?,
+            auto_release: flag(args, first + 4, Options::AUTO_RELEASE)?,
         })
     }
 
