@@ -79,6 +79,8 @@ declare -A use_of=(
     [valgrind]='the command valgrind'
     [libfcgi-bin]='the command cgi-fcgi'
     [shellcheck]='the command shellcheck'
+    [make]='the command make'
+    [xz-utils]='the command xz'
     [php-symfony-lock]='Symfony Lock in the include_path of PHP'
     [php-illuminate-cache]="Laravel's cache in the include_path of PHP"
     [php-illuminate-redis]="Laravel's connections to Redis in the include_path of PHP"
@@ -99,6 +101,7 @@ is_there() { # PACKAGE
         php-redis) "$php" -r 'exit((int) !extension_loaded("redis"));' ;;
         redis-server) command -v "$redis_server" && command -v redis-cli ;;
         libfcgi-bin) command -v cgi-fcgi ;;
+        xz-utils) command -v xz ;;
         php-symfony-lock) php_includes Symfony/Component/Lock/autoload.php ;;
         php-illuminate-cache) php_includes Illuminate/Cache/autoload.php ;;
         php-illuminate-redis) php_includes Illuminate/Redis/autoload.php ;;
@@ -115,7 +118,17 @@ php_includes() { # FILE
 run_tests_php() {
     local lib
     lib=$("$php_config" --prefix)/lib/php
-    ls "$lib/$("$php_config" --phpapi)/build/run-tests.php" 2>/dev/null || ls "$lib/build/run-tests.php"
+    ls "$lib/$(php_api)/build/run-tests.php" 2>/dev/null || ls "$lib/build/run-tests.php"
+}
+
+# The version of the headers, as an extension has it. Only Debian's php-config says it.
+php_api() { sed -n 's/^#define ZEND_MODULE_API_NO //p' "$("$php_config" --include-dir)/Zend/zend_modules.h"; }
+
+# What it lays beside a test that failed; its output has it all.
+remove_phpt_output() {
+    find php-tests -name '*.phpt' | while IFS= read -r test; do
+        rm -f "${test%t}" "${test%.phpt}".{diff,exp,log,out,sh,mem}
+    done
 }
 
 find_missing() { # PACKAGE...: sets $missing, which is its caller's
@@ -222,7 +235,7 @@ export CARGO_TARGET_DIR=$PWD/target
 # It reads all of $scratch/ini.
 load_extension() {
     local api
-    api=$("$php_config" --phpapi)
+    api=$(php_api)
     "$php" -i | grep -c "^PHP Extension => $api\$" >/dev/null ||
         stop "$php and $php_config are of different versions: set PHP and PHP_CONFIG to the paths of two that match."
     "$php" -r 'exit((int) extension_loaded("redis_lock"));' ||
