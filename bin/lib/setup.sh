@@ -124,6 +124,12 @@ run_tests_php() {
 # The version of the headers, as an extension has it. Only Debian's php-config says it.
 php_api() { sed -n 's/^#define ZEND_MODULE_API_NO //p' "$("$php_config" --include-dir)/Zend/zend_modules.h"; }
 
+# The same, but that it tries each test once: otherwise it tries many again that failed, and shows nothing of the first time.
+phpt_runner() {
+    sed 's/&& error_may_be_retried(/\&\& false &/' "$(run_tests_php)" >"$scratch/run-tests.php"
+    printf '%s\n' "$scratch/run-tests.php"
+}
+
 # What it lays beside a test that failed; its output has it all.
 remove_phpt_output() {
     find php-tests -name '*.phpt' | while IFS= read -r test; do

@@ -286,6 +286,50 @@ $seen = run($lock, function () use ($lock) {
     }
 });
 same('it ends with the callable', ['key was lost; the callable returned: "value"', 'losses' => 1, 'thrown' => 0, 'warnings' => []], $seen);
+
+// The loss comes after the last moment at which a finally can be interrupted, and before it is left.
+$row = fn () => array_fill(0, 20_000, range(1, 1_000));
+foreach ([
+    'falls through' => function (array $one, array $other, array &$did) {
+        try {
+            $did[] = 'work';
+        } finally {
+            $did[] = 'clean up';
+            $isEqual = $one == $other;
+        }
+        spin(5);
+    },
+    'returns' => function (array $one, array $other, array &$did) {
+        (function () use ($one, $other, &$did) {
+            try {
+                return $did[] = 'work';
+            } finally {
+                $did[] = 'clean up';
+                $isEqual = $one == $other;
+            }
+        })();
+        spin(5);
+    },
+    'breaks' => function (array $one, array $other, array &$did) {
+        while (true) {
+            try {
+                $did[] = 'work';
+                break;
+            } finally {
+                $did[] = 'clean up';
+                $isEqual = $one == $other;
+            }
+        }
+        spin(5);
+    },
+] as $how => $code) {
+    [$one, $other] = [$row(), $row()];
+    $did = [];
+    $ended = run(doomed(), function () use ($code, $one, $other, &$did) {
+        $code($one, $other, $did);
+    });
+    same("a finally that is lost in its last step, and $how, runs once", [INTERRUPTED, ['work', 'clean up']], [$ended, $did]);
+}
 PHP);
 ?>
 --EXPECT--
@@ -338,5 +382,8 @@ fiber destroyed: the exception comes: yes
 in a loop of such: thrown into a part that cleans nothing up: yes
   soon, and the last one came to its end: yes
 it ends with the callable: yes
+a finally that is lost in its last step, and falls through, runs once: yes
+a finally that is lost in its last step, and returns, runs once: yes
+a finally that is lost in its last step, and breaks, runs once: yes
 the same in each way in which PHP executes code: yes
 nothing is left: yes

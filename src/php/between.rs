@@ -33,6 +33,11 @@ impl Way {
         // In a native function, whose caller looks whether it threw.
         let Some(place) = Place::of(frame) else { return Self::Here };
         let Some(at) = place.opcode(place.at) else { return Self::Not };
+        let before = place.at.checked_sub(1).and_then(|before| place.opcode(before));
+        if before.is_some_and(|before| has_name(before, |name| name == "ZEND_FAST_CALL")) {
+            // Still in the try whose finally block has just run: that would run again.
+            return Self::Not;
+        }
         let takes = place.takes(at);
         if takes == [None; 3] && !puts(at) {
             return Self::Here;
@@ -41,7 +46,7 @@ impl Way {
             // A native function that this opcode called has just returned to it, as far as can be told.
             return if puts(at) { Self::Not } else { Self::Here };
         }
-        let Some(before) = place.at.checked_sub(1).and_then(|before| place.opcode(before)) else { return Self::Not };
+        let Some(before) = before else { return Self::Not };
         // SAFETY: any bits are a number.
         let result = is_temporary(before.result_type).then_some(unsafe { before.result.var });
         let is_in_order = |var| Some(var) == result || place.is_freed_at(place.at - 1, var);
