@@ -11,7 +11,7 @@ use std::{ffi::CStr, ptr, slice};
 use ext_php_rs::{
     ffi::{
         ZEND_ACC_GENERATOR, ext_php_rs_executor_globals, zend_execute_data, zend_live_range, zend_op, zend_op_array,
-        zend_uchar, znode_op, zval_ptr_dtor,
+        znode_op, zval_ptr_dtor,
     },
     types::Zval,
 };
@@ -110,7 +110,7 @@ impl<'a> Place<'a> {
             Some((opcode.op2_type, opcode.op2)),
             data.map(|data| (data.op1_type, data.op1)),
         ];
-        operands.map(|operand: Option<(zend_uchar, znode_op)>| {
+        operands.map(|operand: Option<(u8, znode_op)>| {
             let (_, node) = operand.filter(|(kind, _)| is_temporary(*kind))?;
             // SAFETY: any bits are a number.
             Some(unsafe { node.var }).filter(|var| !self.is_freed_at(self.at, *var))
@@ -135,8 +135,8 @@ impl<'a> Place<'a> {
 }
 
 /// Whether the engine frees it: its own results, and what a call has returned.
-fn is_temporary(kind: zend_uchar) -> bool {
-    const TMP_OR_VAR: zend_uchar = 1 << 1 | 1 << 2;
+fn is_temporary(kind: u8) -> bool {
+    const TMP_OR_VAR: u8 = 1 << 1 | 1 << 2;
     kind & TMP_OR_VAR != 0
 }
 
