@@ -24,7 +24,7 @@ final class Worker
     {
         $this->process = proc_open(
             [PHP_BINARY, __DIR__ . '/charge.php', ...$arguments],
-            [['pipe', 'r'], ['pipe', 'w'], STDERR],
+            [['pipe', 'r'], ['pipe', 'w']],
             $pipes,
         );
         [$this->input, $this->output] = $pipes;

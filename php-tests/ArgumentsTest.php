@@ -510,7 +510,7 @@ final class ArgumentsTest extends LockTestCase
         ] as $where => $call) {
             $e = self::caught($call);
             self::assertSame(\ValueError::class, $e::class);
-            self::assertSame("$where (\$maxHold) must be null where the lease is not renewed", $e->getMessage());
+            self::assertSame("$where (\$maxHold) needs renew: true", $e->getMessage());
         }
     }
 

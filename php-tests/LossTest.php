@@ -116,6 +116,21 @@ final class LossTest extends LockTestCase
         $this->assertLost(0);
     }
 
+    public function testItIsCountedAlsoWhereTheObjectGoesOnToTheNext(): void
+    {
+        foreach ([
+            'a new token' => new RedisLock(self::key(), 0.1, servers: self::address('unix')),
+            'a token of its own' => RedisLock::restore(self::key(), 'token', 0.1, servers: self::address('unix')),
+        ] as $kind => $lock) {
+            $before = RedisLock::stats()['lost'];
+            self::assertTrue($lock->acquire());
+            self::eventually(static fn () => $lock->getHolder() === null, 'the end of the key');
+            self::assertTrue($lock->acquire());
+            self::assertSame($before + 1, RedisLock::stats()['lost'], $kind);
+            self::eventually(static fn () => $lock->release() || $lock->isExpired(), 'the release');
+        }
+    }
+
     public function testEachProcessCountsForItself(): void
     {
         $server = RedisServer::shared();

@@ -2,6 +2,7 @@
 
 namespace RedisLock\Tests;
 
+use PHPUnit\Framework\Attributes\TestWith;
 use RedisLock;
 use RedisLock\ConnectionException;
 use RedisLock\LockLostException;
@@ -176,18 +177,28 @@ final class RenewLossTest extends RenewTestCase
         self::assertSame('released', $next->ask('release'));
     }
 
-    public function testAfterAReleaseThatCouldNotBeSentARefreshMakesItInterruptibleAgain(): void
+    /**
+     * @testWith [true]
+     *           [false]
+     */
+    #[TestWith([true])]
+    #[TestWith([false])]
+    public function testAfterAReleaseThatCouldNotBeSentARefreshMakesItInterruptibleAgain(bool $renew): void
     {
         $server = $this->server();
-        $lock = new RedisLock('key', ttl: 3.0, renew: true, interrupt: true, servers: $server->unix());
-        $this->expectException(LockLostException::class);
-        $lock->synchronized(static function () use ($server, $lock): void {
+        $lock = new RedisLock('key', ttl: $renew ? 3.0 : 1.0, renew: $renew, interrupt: true, servers: $server->unix());
+        $interrupts = RedisLock::stats()['interrupts'];
+        $e = self::caught(static fn () => $lock->synchronized(static function () use ($server, $lock): string {
             self::releaseUnsent($server, $lock);
             self::assertTrue($lock->refresh());
             $server->command('DEL', 'key');
             for ($over = self::after(15.0); !$over();) {
             }
-        });
+
+            return 'not interrupted';
+        }));
+        self::assertInstanceOf(LockLostException::class, $e);
+        self::assertSame([null, $interrupts + 1], [$e->getResult(), RedisLock::stats()['interrupts']]);
     }
 
     public function testAfterAReleaseThatCouldNotBeSentARefreshDoesNotBeginMaxHoldAnew(): void

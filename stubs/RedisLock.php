@@ -213,8 +213,9 @@ class RedisLock
      * What happened to the leases of this process, in numbers. A forked child starts at 0.
      *
      * @return array{lost: int, renewals: int, renewalErrors: int, interrupts: int, kept: int}
-     *         lost: leases that ended before they were released, once each, as far as was noticed. renewals: how often a
-     *         lease was renewed. renewalErrors: how often one was not, for want of an answer; it is tried again.
+     *         lost: leases that ended before they were released, once each; one that nobody looks
+     *         after, when it is released or its object goes. renewals: how often a
+     *         lease was renewed. renewalErrors: how often a try failed, for whatever reason; it is tried again.
      *         interrupts: exceptions thrown into callables. kept: leases that are looked after now.
      */
     public static function stats(): array

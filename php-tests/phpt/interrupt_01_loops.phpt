@@ -53,6 +53,20 @@ $loops = [
         again:
         goto again;
     },
+    'a list of each of many' => function () {
+        for ($pairs = array_fill(0, 100, [1, 2]), $sum = 0; ; ) {
+            foreach ($pairs as [$one, $two]) {
+                $sum = ($sum + $one + $two) % 1000;
+            }
+        }
+    },
+    'a property that is each of many' => function () {
+        for ($numbers = range(1, 100), $box = new stdClass(), $sum = 0; ; ) {
+            foreach ($numbers as $box->number) {
+                $sum = ($sum + $box->number) % 1000;
+            }
+        }
+    },
     'an array' => function () {
         for ($numbers = range(1, 100); ; ) {
             foreach ($numbers as $i => $number) {

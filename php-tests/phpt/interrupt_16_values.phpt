@@ -16,7 +16,9 @@ const SLOW = 'sleep 0.09; head -c ' . BYTES . ' /dev/zero | tr "\\\\0" x';
 class Box
 {
     public $value = '';
+    public $rows = ['x' => ['y' => 1]];
     public static $static = '';
+    public static $used;
     public function __construct(mixed ...$values) {}
     public function __get(string $name): string { return "$name!"; }
     public function self(mixed ...$values): static { return $this; }
@@ -29,6 +31,27 @@ function generator(): Generator
 {
     $value = yield shell_exec(SLOW);
     yield "a{$value}" . strlen(shell_exec(SLOW));
+}
+class File extends SplFileObject
+{
+    public static int $destroyed = 0;
+    public function __destruct() { self::$destroyed++; }
+}
+function numbers(): Generator
+{
+    try {
+        yield from [1, 2];
+    } finally {
+        Box::$static = 'ended';
+    }
+}
+function used(mixed $value): int
+{
+    return Box::$used = strlen((string) $value);
+}
+function row(): array
+{
+    return [Box::$static, 'rows' => ['x' => 1]];
 }
 function taking(string $value, string ...$more): int
 {
@@ -90,6 +113,30 @@ $uses = [
     'printed' => function () { print shell_exec(SLOW); },
     'yielded' => fn () => generator()->current(),
     'yielded after what was sent' => fn () => generator()->send(big()),
+    'without warnings' => function () { $value = @shell_exec(SLOW); return used($value); },
+    'without warnings, as an argument' => fn () => used(@shell_exec(SLOW)),
+    'returned out of a loop over values' => function () { foreach (str_split(big(), 1000) as $value) { return shell_exec(SLOW); } },
+    'returned out of a loop over a generator' => function () { foreach (numbers() as $value) { return shell_exec(SLOW); } },
+    'in a loop that goes on with an outer one' => function () {
+        foreach ([1, 2] as $outer) { foreach (numbers() as $value) { shell_exec(SLOW); continue 2; } }
+    },
+    'in a loop that is left' => function () { foreach (str_split(big(), 1000) as $value) { shell_exec(SLOW); break; } return used($value); },
+    'returned out of a switch' => function () { switch (big()) { default: return shell_exec(SLOW); } },
+    'assigned where the key was counted' => function () { $i = 1; $a = []; $a[$i + 1] = shell_exec(SLOW); return used($a[2]); },
+    'assigned where the key is counted on' => function () { $i = 1; $a = []; $a[$i++] = shell_exec(SLOW); return used($a[1]); },
+    'joined to what is no string' => function () use ($yes) { $value = (!$yes) . shell_exec(SLOW); return used($value); },
+    'assigned to a property of a class with a name' => function () { $class = 'Box'; $class::$static = shell_exec(SLOW); return used(Box::$static); },
+    'of a class with a name' => fn () => used((new ('Box'))->self(big(), shell_exec(SLOW))->name),
+    'the name of a class' => fn () => used($box::class . shell_exec(SLOW)),
+    'an offset of what a call gave' => fn () => used(row()['rows'][shell_exec(SLOW)] ?? 1),
+    'an offset of a property of it' => fn () => used($box->self()->rows['x'][shell_exec(SLOW)] ?? 1),
+    'the name of a property of it' => fn () => used($box->self(big())->{shell_exec(SLOW)}),
+    'where an element of it is set' => function () use ($box) { $box->self()->rows['x'][shell_exec(SLOW)]['y'] = big(); used(1); },
+    'where an element of it is unset' => function () use ($box) { unset($box->self()->rows['x'][shell_exec(SLOW)]); used(1); },
+    'where an element of it is looked for' => fn () => used(isset($box->self()->rows['x'][shell_exec(SLOW)]['y'])),
+    'in a generator in a native function' => fn () => used(count(iterator_to_array(generator()))),
+    'in a generator in a native iterator' => fn () => used(iterator_count(new IteratorIterator(generator()))),
+    'in a generator that is spread' => fn () => used(count([big(), ...generator()])),
     'in a native callback' => fn () => array_map('shell_exec', [SLOW, SLOW]),
     'in a callback' => fn () => array_map(fn ($value) => $value . shell_exec(SLOW), [big(), big()]),
 ];
@@ -107,11 +154,25 @@ foreach ($uses as $use => $critical) {
         $left[$use] = $grown;
     }
 }
+// Blocks until somebody opens the other end, and is a complete object then.
+$fifo = __DIR__ . '/fifo-' . getmypid();
+posix_mkfifo($fifo, 0600);
+$ended['constructed'] = run(doomed(), function () use ($fifo) {
+    shell_exec("(sleep 0.09; : >$fifo) >/dev/null 2>&1 &");
+    $file = new File($fifo);
+    used($file);
+});
+unlink($fifo);
+if ($ended['constructed'] === INTERRUPTED && File::$destroyed === 1) {
+    unset($ended['constructed']);
+}
+same('nothing is done after it', null, Box::$used);
 same('it is thrown, whatever becomes of the value', [], $ended);
 same('and the value is freed', [], $left);
 PHP);
 ?>
 --EXPECT--
+nothing is done after it: yes
 it is thrown, whatever becomes of the value: yes
 and the value is freed: yes
 the same in each way in which PHP executes code: yes

@@ -51,7 +51,7 @@ $deeds = [
         ->synchronized(fn () => work($lock, 3) && $lock->getRemainingLifetime() > 1.2),
     'is not concerned' => fn (string $key) => ($lock = new RedisLock($key, ttl: 60, renew: false, interrupt: true))
         ->synchronized(fn () => work($lock, 1)),
-    'runs out' => fn (string $key) => isThrown(doomed($key, 0.4), fn () => null),
+    'runs out' => fn (string $key) => isThrown(doomed($key, 1.0), fn () => null),
     'is deleted' => function (string $key) use ($redis) {
         $lock = new RedisLock($key, ttl: 2, renew: true, interrupt: true);
 
@@ -59,12 +59,12 @@ $deeds = [
     },
     'ends with its lock' => function (string $key) use ($redis) {
         $redis->command('INCR', 'ends with its lock: done');
-        doomed($key, 0.4)->synchronized(fn () => usleep(mt_rand(370_000, 420_000)) ?? exit);
+        doomed($key, 1.0)->synchronized(fn () => usleep(mt_rand(960_000, 1_010_000)) ?? exit);
     },
     // Nothing of it is unwound after a fatal error, and its lock is lost when the thread has ended.
     'ends with a suspended fiber' => function (string $key) use ($redis) {
         $redis->command('INCR', 'ends with a suspended fiber: done');
-        (new Fiber(fn () => doomed($key, 0.4)->synchronized(Fiber::suspend(...))))->start();
+        (new Fiber(fn () => doomed($key, 1.0)->synchronized(Fiber::suspend(...))))->start();
         ini_set('display_errors', '0');
         trigger_error('the end', E_USER_ERROR);
     },

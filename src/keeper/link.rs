@@ -34,8 +34,9 @@ use crate::{
 
 /// Between tries of a server that does not answer.
 const RETRIES: Poll = Poll { min: Duration::from_millis(20), max: Duration::from_millis(500) };
-/// A connection that was not used for so long is closed.
+/// A connection that was not used for so long is closed, and a server that was down is forgotten.
 const IDLE: Duration = Duration::from_secs(60);
+const LATER: Duration = Duration::from_millis(20);
 
 pub struct Link {
     server: Arc<dyn RenewalServer>,
@@ -127,6 +128,7 @@ impl Link {
         match &self.state {
             State::Busy { until, .. } | State::Opening { until, .. } => *until,
             State::Idle { since, .. } => since.plus(IDLE),
+            State::Down if self.backoff.is_some() => self.needed.plus(IDLE),
             State::Down => Moment::NEVER,
         }
     }
@@ -142,8 +144,9 @@ impl Link {
                     let limits = self.limits();
                     match self.open(limits, opener) {
                         Ok(opening) => {
-                            let limit = limits.connect;
-                            (State::Opening { opening, until: now.plus(limit), limit }, false)
+                            // A little longer than the thread, which knows better what it waited for.
+                            let (until, limit) = (now.plus(limits.connect).plus(LATER), limits.connect);
+                            (State::Opening { opening, until, limit }, false)
                         }
                         Err(error) => self.failed_to_open(&self.fault(&error.to_string()), notes),
                     }

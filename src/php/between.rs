@@ -6,7 +6,7 @@
 //! if the opcode before had thrown it, which is that call. The engine does the same where it throws into a generator at its
 //! `yield`; what is thrown by a signal's handler it throws as it comes.
 
-use std::{ffi::CStr, ptr, slice};
+use std::{ffi::CStr, mem, ptr, slice};
 
 use ext_php_rs::{
     ffi::{
@@ -22,78 +22,110 @@ use super::zend::{self, op_array, zend_get_opcode_name};
 pub enum Way {
     /// At the opcode that it stands at.
     Here,
-    /// At the one before, whose result is to be freed, if it has one.
-    Before(*const zend_op, Option<u32>),
+    Before(Before),
     Not,
+}
+
+/// At the opcode before, with what it has left.
+pub struct Before {
+    opcode: *const zend_op,
+    /// Where its result is, which nobody frees then.
+    result: Option<u32>,
+    /// Where the object is that it has constructed: the engine would take it for one whose constructor failed.
+    constructed: Option<u32>,
 }
 
 impl Way {
     /// For the innermost frame.
-    pub fn of(frame: &zend_execute_data) -> Self {
+    ///
+    /// # Safety
+    ///
+    /// It is that.
+    pub unsafe fn of(frame: *mut zend_execute_data) -> Self {
         // In a native function, whose caller looks whether it threw.
-        let Some(place) = Place::of(frame) else { return Self::Here };
+        // SAFETY: see above.
+        let Some(place) = (unsafe { Place::of(frame) }) else { return Self::Here };
         let Some(at) = place.opcode(place.at) else { return Self::Not };
         let before = place.at.checked_sub(1).and_then(|before| place.opcode(before));
+        // After a finally block has run, within the try that it belongs to: it would run again.
         if before.is_some_and(|before| has_name(before, |name| name == "ZEND_FAST_CALL")) {
-            // Still in the try whose finally block has just run: that would run again.
             return Self::Not;
         }
         let takes = place.takes(at);
-        if takes == [None; 3] && !puts(at) {
+        if takes == [None; 3] && !counts_as_done(at) {
             return Self::Here;
         }
-        if !is_between(frame) {
+        // SAFETY: as above.
+        if !is_between(unsafe { &*frame }) {
             // A native function that this opcode called has just returned to it, as far as can be told.
-            return if puts(at) { Self::Not } else { Self::Here };
+            return if counts_as_done(at) { Self::Not } else { Self::Here };
         }
-        let Some(before) = before else { return Self::Not };
-        // SAFETY: any bits are a number.
-        let result = is_temporary(before.result_type).then_some(unsafe { before.result.var });
-        let is_in_order = |var| Some(var) == result || place.is_freed_at(place.at - 1, var);
-        let is_taken = |var| takes.contains(&Some(var));
-        if takes.into_iter().flatten().all(is_in_order) && result.is_none_or(is_taken) {
-            Self::Before(before, result)
-        } else {
-            Self::Not
-        }
+        before.and_then(|before| place.before(before, takes)).map_or(Self::Not, Self::Before)
     }
 
-    /// Throws with `throw`, in the frame that this is the way for. False: it cannot be thrown there.
+    /// Throws with `throw`, in the frame that this is the way for. False: it cannot be thrown there. What is to be freed
+    /// is freed at last, for that may run PHP code.
     ///
     /// # Safety
     ///
     /// Nothing has run in the frame since.
-    pub unsafe fn throw(self, frame: &mut zend_execute_data, throw: impl FnOnce()) -> bool {
+    pub unsafe fn throw(self, frame: *mut zend_execute_data, throw: impl FnOnce()) -> bool {
         match self {
             Self::Not => return false,
             Self::Here => throw(),
-            Self::Before(opcode, result) => {
-                frame.opline = opcode;
+            Self::Before(Before { opcode, result, constructed }) => {
+                // SAFETY: see above.
+                unsafe { (*frame).opline = opcode };
                 throw();
-                if let Some(var) = result {
-                    // SAFETY: a variable of this frame that the opcode has set, and that nobody else frees.
-                    unsafe {
-                        let value = ptr::from_mut(frame).byte_add(var as usize).cast::<Zval>();
-                        zval_ptr_dtor(value);
-                        (*value).u1.type_info = 0;
-                    }
+                let exception = zend::exception().cast_mut();
+                // SAFETY: variables of this frame, which hold values; that of an object gets another one.
+                let mut left = unsafe {
+                    let constructed = constructed.zip(exception.as_mut()).map(|(var, exception)| {
+                        let mut stand_in = Zval::new();
+                        // It has no destructor to miss.
+                        stand_in.set_object(exception);
+                        variable(frame, var).replace(stand_in)
+                    });
+                    [constructed, result.map(|var| variable(frame, var).replace(Zval::new()))]
+                };
+                for value in left.iter_mut().flatten() {
+                    // SAFETY: a value that nobody else frees any more; it is not used again.
+                    unsafe { zval_ptr_dtor(value) };
                 }
+                mem::forget(left);
             }
         }
         true
     }
 }
 
+/// A value of a frame; they lie behind it.
+fn variable(frame: *mut zend_execute_data, var: u32) -> *mut Zval {
+    frame.wrapping_byte_add(var as usize).cast()
+}
+
 /// Where a function that is written in PHP stands.
 struct Place<'a> {
+    frame: *mut zend_execute_data,
     function: &'a zend_op_array,
     at: usize,
 }
 
+/// Of the kinds for which the engine frees a value, the one of an object that is being constructed.
+const CONSTRUCTED: u32 = 4;
+
+/// Opcodes that put a class where others put a value.
+const CLASSES: [&str; 2] = ["ZEND_FETCH_CLASS", "ZEND_DECLARE_ANON_CLASS"];
+
 impl<'a> Place<'a> {
-    fn of(frame: &'a zend_execute_data) -> Option<Self> {
-        let function = op_array(frame)?;
-        Some(Self { function, at: zend::place(frame, function) })
+    /// # Safety
+    ///
+    /// A frame that lives.
+    unsafe fn of(frame: *mut zend_execute_data) -> Option<Self> {
+        // SAFETY: see above.
+        let current: &'a zend_execute_data = unsafe { &*frame };
+        let function = op_array(current)?;
+        Some(Self { frame, function, at: zend::place(current, function) })
     }
 
     fn opcode(&self, index: usize) -> Option<&'a zend_op> {
@@ -101,25 +133,39 @@ impl<'a> Place<'a> {
         unsafe { slice::from_raw_parts(self.function.opcodes, self.function.last as usize) }.get(index)
     }
 
-    /// The values that an opcode takes over: those of its own operands, and of what belongs to it, that are not freed if it
-    /// throws.
+    /// The values that an opcode takes over: those of its own operands, and of what belongs to it, that are to be freed,
+    /// and are not if it throws.
     fn takes(&self, opcode: &zend_op) -> [Option<u32>; 3] {
         let data = self.opcode(self.at + 1).filter(|next| has_name(next, |name| name == "ZEND_OP_DATA"));
+        // There it is what is set.
+        let sets_second = has_name(opcode, |name| name.starts_with("ZEND_FE_FETCH_"));
+        let is_string_of_parts = has_name(opcode, |name| name == "ZEND_ROPE_END");
         let operands = [
             Some((opcode.op1_type, opcode.op1)),
-            Some((opcode.op2_type, opcode.op2)),
+            Some((opcode.op2_type, opcode.op2)).filter(|_| !sets_second),
             data.map(|data| (data.op1_type, data.op1)),
         ];
         operands.map(|operand: Option<(u8, znode_op)>| {
             let (_, node) = operand.filter(|(kind, _)| is_temporary(*kind))?;
             // SAFETY: any bits are a number.
-            Some(unsafe { node.var }).filter(|var| !self.is_freed_at(self.at, *var))
+            let var = unsafe { node.var };
+            let is_to_be_freed = is_string_of_parts || self.is_counted(var);
+            (is_to_be_freed && self.freed_at(self.at, var).is_none()).then_some(var)
         })
     }
 
-    /// Whether an exception at that opcode frees the value.
-    fn is_freed_at(&self, index: usize, var: u32) -> bool {
-        /// What the engine keeps in the lowest bits: why it is to be freed.
+    /// Whether it is a value that somebody has to free.
+    fn is_counted(&self, var: u32) -> bool {
+        let set_by =
+            (0..self.at).rev().filter_map(|index| self.opcode(index)).find(|opcode| result(opcode) == Some(var));
+        let is_class = set_by.is_some_and(|opcode| has_name(opcode, |name| CLASSES.contains(&name)));
+        // SAFETY: a variable of this frame, which has been set; a value, but for classes.
+        !is_class && unsafe { (*variable(self.frame, var)).u1.v.type_flags } != 0
+    }
+
+    /// As what an exception at that opcode frees the value; None: it does not.
+    fn freed_at(&self, index: usize, var: u32) -> Option<u32> {
+        /// What the engine keeps in the lowest bits.
         const KIND: u32 = 7;
         let count = usize::try_from(self.function.last_live_range).unwrap_or(0);
         let ranges: &[zend_live_range] = if count == 0 {
@@ -130,8 +176,32 @@ impl<'a> Place<'a> {
         };
         ranges
             .iter()
-            .any(|range| range.var & !KIND == var && (range.start as usize..range.end as usize).contains(&index))
+            .find(|range| range.var & !KIND == var && (range.start as usize..range.end as usize).contains(&index))
+            .map(|range| range.var & KIND)
     }
+
+    /// If all is in order when the opcode before has thrown.
+    fn before(&self, before: &zend_op, takes: [Option<u32>; 3]) -> Option<Before> {
+        // Nothing is ever interrupted right after these: a call that would count as not begun, and what gives no value.
+        let has_begun = |name: &str| name.starts_with("ZEND_INIT_") || name.starts_with("ZEND_ROPE_");
+        if has_name(before, |name| has_begun(name) || CLASSES.contains(&name)) {
+            return None;
+        }
+        let result = result(before);
+        let freed = |var| self.freed_at(self.at - 1, var);
+        let is_in_order = |var| Some(var) == result || freed(var).is_some();
+        // Where it is to be used later, it has been set as well.
+        let is_set = |var| takes.contains(&Some(var)) || self.freed_at(self.at, var).is_some() || !self.is_counted(var);
+        let mut takes = takes.into_iter().flatten();
+        let constructed = takes.clone().find(|var| freed(*var) == Some(CONSTRUCTED));
+        (takes.all(is_in_order) && result.is_none_or(is_set)).then_some(Before { opcode: before, result, constructed })
+    }
+}
+
+/// Where an opcode puts what it gives, if the engine frees that.
+fn result(opcode: &zend_op) -> Option<u32> {
+    // SAFETY: any bits are a number.
+    is_temporary(opcode.result_type).then_some(unsafe { opcode.result.var })
 }
 
 /// Whether the engine frees it: its own results, and what a call has returned.
@@ -140,11 +210,14 @@ fn is_temporary(kind: u8) -> bool {
     kind & TMP_OR_VAR != 0
 }
 
-/// Whether it counts as done where a frame is unwound: an argument as put, a call as made, a piece of a string as there.
-fn puts(opcode: &zend_op) -> bool {
-    has_name(opcode, |name| {
-        let calls = ["ZEND_SEND_", "ZEND_DO_"].iter().any(|prefix| name.starts_with(prefix));
-        calls || ["ZEND_CALLABLE_CONVERT", "ZEND_ROPE_ADD"].contains(&name)
+/// Whether it counts as done where a frame is unwound: an argument as put, a call as made, a piece of a string as there,
+/// and what a loop had as freed where `return`, `break` or `continue` leave it.
+fn counts_as_done(opcode: &zend_op) -> bool {
+    const FREED_ON_RETURN: u32 = 1;
+    has_name(opcode, |name| match name {
+        "ZEND_CALLABLE_CONVERT" | "ZEND_ROPE_ADD" => true,
+        "ZEND_FREE" | "ZEND_FE_FREE" => opcode.extended_value & FREED_ON_RETURN != 0,
+        name => ["ZEND_SEND_", "ZEND_DO_"].iter().any(|prefix| name.starts_with(prefix)),
     })
 }
 
@@ -164,14 +237,16 @@ fn is_between(frame: &zend_execute_data) -> bool {
     const SLOT: usize = size_of::<Zval>();
     const FRAME: usize = size_of::<zend_execute_data>().div_ceil(SLOT);
     let mut last = frame;
+    // The innermost of the calls that the frame prepares. A native function's frame has never set it.
+    let call = |frame: &zend_execute_data| if op_array(frame).is_some() { frame.call } else { ptr::null_mut() };
     // A generator is not on the stack; what has resumed it is.
-    while last.call.is_null() && op_array(last).map_or(last.func.is_null(), is_generator) {
+    while call(last).is_null() && op_array(last).map_or(last.func.is_null(), is_generator) {
         // SAFETY: the frames of this thread, from the innermost one outward.
         let Some(outer) = (unsafe { last.prev_execute_data.as_ref() }) else { return false };
         last = outer;
     }
-    // SAFETY: null, or the innermost of the calls that the frame prepares.
-    let last = unsafe { last.call.as_ref() }.unwrap_or(last);
+    // SAFETY: null, or a frame that lives.
+    let last = unsafe { call(last).as_ref() }.unwrap_or(last);
     // SAFETY: it is the number of arguments in each frame.
     let arguments = unsafe { last.This.u2.num_args };
     let variables = op_array(last).map_or(0, |function| {

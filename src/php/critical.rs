@@ -6,7 +6,7 @@
 //! a clean-up in half: see `may_throw`.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     ffi::c_void,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -41,7 +41,8 @@ struct Running {
     frame: *mut zend_execute_data,
     fiber: *mut zend_fiber,
     process: u64,
-    was_thrown: Cell<bool>,
+    /// What was thrown into it.
+    thrown: OnceCell<Loss>,
 }
 
 thread_local! {
@@ -59,15 +60,16 @@ impl Interruptible {
     /// Within the frame of `synchronized()`.
     pub fn new(lease: &Arc<Lease>, kept: Kept) -> Self {
         let (frame, fiber) = zend::current_frame_and_fiber();
-        let (lease, kept, was_thrown) = (lease.clone(), Cell::new(kept), Cell::new(false));
-        let running = Rc::new(Running { lease, kept, frame, fiber, process: fork::process(), was_thrown });
+        let (lease, kept, thrown) = (lease.clone(), Cell::new(kept), OnceCell::new());
+        let running = Rc::new(Running { lease, kept, frame, fiber, process: fork::process(), thrown });
         RUNNING.with_borrow_mut(|all| all.push(running.clone()));
         keeper::set_alarm(running.kept.get(), Some(alarm()));
         Self(running)
     }
 
-    pub fn was_thrown(&self) -> bool {
-        self.0.was_thrown.get()
+    /// What was thrown into it.
+    pub fn thrown(&self) -> Option<&Loss> {
+        self.0.thrown.get()
     }
 }
 
@@ -81,11 +83,17 @@ impl Drop for Interruptible {
 /// The keeper knows the lease by another number now: its holder had let go of it, and took it up again.
 pub fn kept_anew(lease: &Arc<Lease>, kept: Kept) {
     RUNNING.with_borrow(|all| {
-        for running in all.iter().filter(|running| Arc::ptr_eq(&running.lease, lease) && !running.was_thrown.get()) {
+        for running in all.iter().filter(|running| Arc::ptr_eq(&running.lease, lease) && running.thrown.get().is_none())
+        {
             running.kept.set(kept);
             keeper::set_alarm(kept, Some(alarm()));
         }
     });
+}
+
+/// Whether it is the lease of a callable that can be interrupted.
+pub fn is_running(lease: &Arc<Lease>) -> bool {
+    RUNNING.with_borrow(|all| all.iter().any(|running| Arc::ptr_eq(&running.lease, lease)))
 }
 
 /// While a callable's call ends: what frees the lock, and the handler of a warning, are no work to interrupt.
@@ -214,26 +222,21 @@ fn throw_if_lost() {
     let Some((running, loss)) = RUNNING.try_with(|all| lost(&all.borrow(), frame, fiber)).ok().flatten() else {
         return;
     };
-    // SAFETY: the frame that runs now on this thread, or null, and nothing runs in it meanwhile.
-    let was_thrown = unsafe {
-        frame.as_mut().is_some_and(|frame| {
-            Way::of(frame).throw(frame, || {
-                exceptions::lost(running.lease.key().name(), Some(&loss), None);
-            })
-        })
-    };
-    if was_thrown {
-        running.was_thrown.set(true);
+    let throw = || {
+        exceptions::lost(running.lease.key().name(), &loss, None);
+        let _ = running.thrown.set(loss);
         keeper::set_alarm(running.kept.get(), None);
         stats::add(Counter::Interrupts);
-    }
+    };
+    // SAFETY: the frame that runs now on this thread: in one of those that are lost. Nothing runs in it meanwhile.
+    unsafe { Way::of(frame).throw(frame, throw) };
 }
 
 /// The outermost of those of this fiber that are lost, and that it is not held back from: what is thrown for it ends the
 /// others too.
 fn lost(all: &[Rc<Running>], frame: *mut zend_execute_data, fiber: *mut zend_fiber) -> Option<(Rc<Running>, Loss)> {
     let here = all.iter().filter(|running| running.fiber == fiber && running.process == fork::process());
-    here.filter(|running| !running.was_thrown.get())
+    here.filter(|running| running.thrown.get().is_none())
         .filter_map(|running| Some((running, keeper::loss(running.kept.get())?)))
         .find(|(running, _)| may_throw(frame, running.frame))
         .map(|(running, loss)| (running.clone(), loss))

@@ -176,7 +176,7 @@ pub fn timeout(key: &[u8], busy: Option<&Busy>, waited: std::time::Duration) -> 
 }
 
 /// `result`: what the callable returned; None: it was interrupted.
-pub fn lost(key: &[u8], loss: Option<&Loss>, result: Option<Zval>) -> Stop {
+pub fn lost(key: &[u8], loss: &Loss, result: Option<Zval>) -> Stop {
     let message = format!("The lock {} was lost before its holder had finished{}", quoted(key), why(loss));
     // SAFETY: as in `throw`.
     let object = unsafe { zend_throw_exception(LOCK_LOST.load(SeqCst), c_string(&message).as_ptr(), 0) };
@@ -198,13 +198,12 @@ pub fn is_lost(key: &[u8]) -> bool {
 }
 
 /// Why a lease ended, as a message goes on.
-pub fn why(loss: Option<&Loss>) -> String {
+pub fn why(loss: &Loss) -> String {
     match loss {
-        None => String::new(),
-        Some(Loss::RanOut) => ": its ttl ran out".into(),
-        Some(Loss::MaxHold) => ": maxHold ended its renewal, and its ttl ran out".into(),
-        Some(Loss::NotOurs) => ": its renewal was refused, for the key was not ours any more".into(),
-        Some(Loss::NotRenewed(fault)) => format!(": it could not be renewed in time ({fault})"),
+        Loss::RanOut => ": its ttl ran out".into(),
+        Loss::MaxHold => ": maxHold ended its renewal, and its ttl ran out".into(),
+        Loss::NotOurs => ": the server said that the key was not ours any more".into(),
+        Loss::NotRenewed(fault) => format!(": it could not be renewed in time ({fault})"),
     }
 }
 

@@ -171,6 +171,7 @@ impl RedisLock {
             return Ok(());
         };
         let freed = engine.release(&old, start.plus(self.options.limits.grace()));
+        request::count_if_expired(&old);
         pump.stop()?;
         match freed {
             Ok(_) | Err(Error::Forked) => request::forget(&old),
@@ -184,6 +185,7 @@ impl RedisLock {
         let lease = match (&self.owner, self.lease()) {
             (Some(_), Some(lease)) if lease.is_tainted() => return Err(exceptions::tainted(self.key.name())),
             (Some(_), Some(lease)) if lease.is_expired(SystemClock.now()) => {
+                request::count_if_expired(&lease);
                 request::forget(&lease);
                 Arc::new(lease.again(fork::process()))
             }
@@ -238,8 +240,8 @@ impl RedisLock {
                 if self.options.auto_release {
                     request::keep(&lease, &self.store, self.options.limits);
                 }
-                if self.options.renew && self.kept().is_none() {
-                    let kept = self.look_after(&lease, true);
+                if self.kept().is_none() && (self.options.renew || critical::is_running(&lease)) {
+                    let kept = self.look_after(&lease, self.options.renew);
                     let kept = kept.map_err(|error| exceptions::not_looked_after(self.key.name(), &error))?;
                     critical::kept_anew(&lease, kept);
                 }

@@ -91,7 +91,7 @@ impl LockArgs {
         };
         if self.max_hold.is_some() && !options.renew {
             // Taken for a limit of the lease, it would be none.
-            args.check(self.first + 2, Err(BadValue("must be null where the lease is not renewed".into())))?;
+            args.check(self.first + 2, Err(BadValue("needs renew: true".into())))?;
         }
         if options.is_too_short_to_renew() {
             let bad = BadValue("must be at least 0.1 where the lease is renewed".into());

@@ -42,22 +42,22 @@ impl RedisLock {
         };
         let called = call::guarded(critical);
         let _held_back = HeldBack::new();
-        let was_interrupted = interruptible.as_ref().is_some_and(Interruptible::was_thrown);
-        let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop), was_interrupted);
+        let thrown = interruptible.as_ref().and_then(Interruptible::thrown);
+        let ending = self.end(&lease, called.as_ref().map(|_| ()).map_err(|stop| *stop), thrown);
         let key = self.key.name();
         let result = match (called, ending) {
             (Err(Stop::Bailout), _) => Err(Stop::Bailout),
             (_, Ending::Stopped(stop)) => Err(stop),
             (Ok(value), Ending::Over) => Ok(value),
-            (Ok(value), Ending::Lost(loss)) => Err(exceptions::lost(key, loss.as_ref(), Some(value))),
+            (Ok(value), Ending::Lost(loss)) => Err(exceptions::lost(key, &loss, Some(value))),
             (Ok(value), Ending::Unknown(error)) => exceptions::warn(&unreleased(key, &error)).map(|()| value),
             (Err(stop), Ending::Over) => Err(stop),
             // That is the exception.
-            (Err(stop), Ending::Lost(_)) if was_interrupted && exceptions::is_lost(key) => Err(stop),
+            (Err(stop), Ending::Lost(_)) if thrown.is_some() && exceptions::is_lost(key) => Err(stop),
             (Err(_), Ending::Lost(loss)) => Err(warn_beside_exception(&format!(
                 "The lock {} was lost before the exception that ended its holder{}",
                 exceptions::quoted(key),
-                exceptions::why(loss.as_ref())
+                exceptions::why(&loss)
             ))),
             (Err(_), Ending::Unknown(error)) => Err(warn_beside_exception(&unreleased(key, &error))),
         };
@@ -70,16 +70,20 @@ impl RedisLock {
         }
     }
 
-    /// Frees the lock at the end of `synchronized`. `was_told`: the callable was told that it is lost.
-    fn end(&self, lease: &Arc<Lease>, called: Result<(), Stop>, was_told: bool) -> Ending {
+    /// Frees the lock at the end of `synchronized`. `thrown`: the loss that the callable was told of.
+    fn end(&self, lease: &Arc<Lease>, called: Result<(), Stop>, thrown: Option<&Loss>) -> Ending {
         if lease.process() != fork::process() {
             return Ending::Over;
         }
         // The callable may have released it, and even acquired it anew on this object.
         let current = self.lease().unwrap_or_else(|| lease.clone());
-        let loss = self.look_no_more().filter(|_| Arc::ptr_eq(&current, lease));
-        let was_told = was_told || loss.is_some();
-        let was_lost = was_told || lease.is_expired(SystemClock.now());
+        let seen = self.look_no_more().filter(|_| Arc::ptr_eq(&current, lease));
+        // What was told stays so, even if the key was ours to the end.
+        let told = thrown.cloned().or(seen);
+        let is_over = told.is_some() || lease.is_expired(SystemClock.now());
+        // Where nobody has seen it, it is the clock that says so, or else the server, now or when it was asked.
+        let ran_out = is_over && lease.may_live();
+        let loss = told.clone().unwrap_or(if ran_out { Loss::RanOut } else { Loss::NotOurs });
         // The engine takes signals off its queue, but calls no handler, while an exception is pending.
         let exception = zend::suspend_exception();
         let pump = Pump::default();
@@ -94,13 +98,12 @@ impl RedisLock {
         if !exception.is_null() && pump.stop() != Err(Stop::Bailout) {
             zend::resume_exception(exception);
         }
-        // What was told stays so, even if the key was ours to the end.
-        let was_held = !was_told && lease.state() == State::Settled;
+        let was_held = told.is_none() && lease.state() == State::Settled;
         let ending = match (pump.stop(), released) {
             (Err(stop), _) => Ending::Stopped(stop),
             (Ok(()), Ok(true)) if was_held => Ending::Over,
             (Ok(()), Err(Error::Forked)) => Ending::Over,
-            (Ok(()), Err(error)) if !was_lost => Ending::Unknown(error),
+            (Ok(()), Err(error)) if !is_over => Ending::Unknown(error),
             (Ok(()), _) => Ending::Lost(loss),
         };
         if matches!(ending, Ending::Lost(_)) {
@@ -114,8 +117,7 @@ impl RedisLock {
 enum Ending {
     /// Freed: by us, by the callable, or, in a forked child, not ours to free.
     Over,
-    /// And why, if the keeper saw it.
-    Lost(Option<Loss>),
+    Lost(Loss),
     Unknown(Error),
     Stopped(Stop),
 }
