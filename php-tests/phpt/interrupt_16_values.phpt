@@ -32,11 +32,6 @@ function generator(): Generator
     $value = yield shell_exec(SLOW);
     yield "a{$value}" . strlen(shell_exec(SLOW));
 }
-class File extends SplFileObject
-{
-    public static int $destroyed = 0;
-    public function __destruct() { self::$destroyed++; }
-}
 function numbers(): Generator
 {
     try {
@@ -159,13 +154,11 @@ $fifo = __DIR__ . '/fifo-' . getmypid();
 posix_mkfifo($fifo, 0600);
 $ended['constructed'] = run(doomed(), function () use ($fifo) {
     shell_exec("(sleep 0.09; : >$fifo) >/dev/null 2>&1 &");
-    $file = new File($fifo);
+    $file = new SplFileObject($fifo);
     used($file);
 });
 unlink($fifo);
-if ($ended['constructed'] === INTERRUPTED && File::$destroyed === 1) {
-    unset($ended['constructed']);
-}
+$ended = array_filter($ended, fn (array $how) => $how !== INTERRUPTED);
 same('nothing is done after it', null, Box::$used);
 same('it is thrown, whatever becomes of the value', [], $ended);
 same('and the value is freed', [], $left);

@@ -4,7 +4,8 @@
 //! what it puts somewhere counts as put. Where nothing of it has begun, the value that a call has just returned would never
 //! be freed, but an argument or a piece of a string would be that nobody has put there yet. So the exception is thrown as
 //! if the opcode before had thrown it, which is that call. The engine does the same where it throws into a generator at its
-//! `yield`; what is thrown by a signal's handler it throws as it comes.
+//! `yield`, and since PHP 8.4 it interrupts within the call. As there, an object whose constructor has just returned counts as
+//! one whose constructor threw: it is freed, and its destructor does not run.
 
 use std::{ffi::CStr, mem, ptr, slice};
 
@@ -31,8 +32,6 @@ pub struct Before {
     opcode: *const zend_op,
     /// Where its result is, which nobody frees then.
     result: Option<u32>,
-    /// Where the object is that it has constructed: the engine would take it for one whose constructor failed.
-    constructed: Option<u32>,
 }
 
 impl Way {
@@ -63,39 +62,29 @@ impl Way {
         before.and_then(|before| place.before(before, takes)).map_or(Self::Not, Self::Before)
     }
 
-    /// Throws with `throw`, in the frame that this is the way for. False: it cannot be thrown there. What is to be freed
-    /// is freed at last, for that may run PHP code.
+    /// Throws with `throw`, if it can be thrown, in the frame that this is the way for. What is to be freed is freed at last,
+    /// for that may run PHP code.
     ///
     /// # Safety
     ///
     /// Nothing has run in the frame since.
-    pub unsafe fn throw(self, frame: *mut zend_execute_data, throw: impl FnOnce()) -> bool {
+    pub unsafe fn throw(self, frame: *mut zend_execute_data, throw: impl FnOnce()) {
         match self {
-            Self::Not => return false,
+            Self::Not => {}
             Self::Here => throw(),
-            Self::Before(Before { opcode, result, constructed }) => {
+            Self::Before(Before { opcode, result }) => {
                 // SAFETY: see above.
                 unsafe { (*frame).opline = opcode };
                 throw();
-                let exception = zend::exception().cast_mut();
-                // SAFETY: variables of this frame, which hold values; that of an object gets another one.
-                let mut left = unsafe {
-                    let constructed = constructed.zip(exception.as_mut()).map(|(var, exception)| {
-                        let mut stand_in = Zval::new();
-                        // It has no destructor to miss.
-                        stand_in.set_object(exception);
-                        variable(frame, var).replace(stand_in)
-                    });
-                    [constructed, result.map(|var| variable(frame, var).replace(Zval::new()))]
-                };
-                for value in left.iter_mut().flatten() {
-                    // SAFETY: a value that nobody else frees any more; it is not used again.
-                    unsafe { zval_ptr_dtor(value) };
+                if let Some(var) = result {
+                    // SAFETY: a value that nobody else frees; it may run PHP code, which must not find it there.
+                    unsafe {
+                        let mut left = mem::ManuallyDrop::new(variable(frame, var).replace(Zval::new()));
+                        zval_ptr_dtor(&mut *left);
+                    }
                 }
-                mem::forget(left);
             }
         }
-        true
     }
 }
 
@@ -110,9 +99,6 @@ struct Place<'a> {
     function: &'a zend_op_array,
     at: usize,
 }
-
-/// Of the kinds for which the engine frees a value, the one of an object that is being constructed.
-const CONSTRUCTED: u32 = 4;
 
 /// Opcodes that put a class where others put a value.
 const CLASSES: [&str; 2] = ["ZEND_FETCH_CLASS", "ZEND_DECLARE_ANON_CLASS"];
@@ -150,7 +136,7 @@ impl<'a> Place<'a> {
             // SAFETY: any bits are a number.
             let var = unsafe { node.var };
             let is_to_be_freed = is_string_of_parts || self.is_counted(var);
-            (is_to_be_freed && self.freed_at(self.at, var).is_none()).then_some(var)
+            (is_to_be_freed && !self.is_freed_at(self.at, var)).then_some(var)
         })
     }
 
@@ -163,9 +149,9 @@ impl<'a> Place<'a> {
         !is_class && unsafe { (*variable(self.frame, var)).u1.v.type_flags } != 0
     }
 
-    /// As what an exception at that opcode frees the value; None: it does not.
-    fn freed_at(&self, index: usize, var: u32) -> Option<u32> {
-        /// What the engine keeps in the lowest bits.
+    /// Whether an exception at that opcode frees the value.
+    fn is_freed_at(&self, index: usize, var: u32) -> bool {
+        /// What the engine keeps in the lowest bits: how it is to be freed.
         const KIND: u32 = 7;
         let count = usize::try_from(self.function.last_live_range).unwrap_or(0);
         let ranges: &[zend_live_range] = if count == 0 {
@@ -176,8 +162,7 @@ impl<'a> Place<'a> {
         };
         ranges
             .iter()
-            .find(|range| range.var & !KIND == var && (range.start as usize..range.end as usize).contains(&index))
-            .map(|range| range.var & KIND)
+            .any(|range| range.var & !KIND == var && (range.start as usize..range.end as usize).contains(&index))
     }
 
     /// If all is in order when the opcode before has thrown.
@@ -188,13 +173,11 @@ impl<'a> Place<'a> {
             return None;
         }
         let result = result(before);
-        let freed = |var| self.freed_at(self.at - 1, var);
-        let is_in_order = |var| Some(var) == result || freed(var).is_some();
+        let is_in_order = |var| Some(var) == result || self.is_freed_at(self.at - 1, var);
         // Where it is to be used later, it has been set as well.
-        let is_set = |var| takes.contains(&Some(var)) || self.freed_at(self.at, var).is_some() || !self.is_counted(var);
-        let mut takes = takes.into_iter().flatten();
-        let constructed = takes.clone().find(|var| freed(*var) == Some(CONSTRUCTED));
-        (takes.all(is_in_order) && result.is_none_or(is_set)).then_some(Before { opcode: before, result, constructed })
+        let is_set = |var| takes.contains(&Some(var)) || self.is_freed_at(self.at, var) || !self.is_counted(var);
+        let is_possible = takes.into_iter().flatten().all(is_in_order) && result.is_none_or(is_set);
+        is_possible.then_some(Before { opcode: before, result })
     }
 }
 
