@@ -107,6 +107,7 @@ $work = function (int $depth = 0) use (&$work, &$ways, &$wrong, &$over, &$locks,
     $lock = new RedisLock('key ' . ++$locks, ttl: mt_rand(20, 80) / 1000, renew: false, interrupt: true);
     $way = $ways[mt_rand(0, count($ways) - ($depth < 3 ? 1 : 7))];
     $returned = $began = $came = false;
+    $e = null;
     try {
         $lock->synchronized(function () use ($way, &$returned, &$began) {
             $began = true;
@@ -116,7 +117,6 @@ $work = function (int $depth = 0) use (&$work, &$ways, &$wrong, &$over, &$locks,
         $came = true;
     } catch (RedisLock\LockLostException $e) {
         $lost++;
-        note($e->getMessage());
         if (str_contains($e->getMessage(), '"' . $lock->getKey() . '"') && !$lock->isExpired()) {
             $wrong[] = "lost, but not over: {$e->getMessage()}";
         }
@@ -129,6 +129,8 @@ $work = function (int $depth = 0) use (&$work, &$ways, &$wrong, &$over, &$locks,
         // A short ttl may be over before the answer is there, on a busy machine.
         str_contains($e->getMessage(), 'used up the lease') || $wrong[] = $e->getMessage();
     } finally {
+        // Here, where the loss of an outer lock does not come between.
+        note((string) $e?->getMessage());
         if ($lock->isExpired()) {
             $over[$lock->getKey()] = true;
         }
