@@ -72,6 +72,14 @@ final class PhpProcess
         return new self([$file, '--', ...array_map(strval(...), $arguments)], $ini);
     }
 
+    /** @return list<string> the names of a process's threads but the first; each has its name a moment after it began */
+    public static function threads(int $pid): array
+    {
+        $tasks = array_diff(glob("/proc/$pid/task/*"), ["/proc/$pid/task/$pid"]);
+
+        return array_map(static fn (string $task) => rtrim((string) @file_get_contents("$task/comm")), array_values($tasks));
+    }
+
     public function pid(): int
     {
         return $this->status()['pid'];

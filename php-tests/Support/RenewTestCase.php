@@ -49,10 +49,7 @@ abstract class RenewTestCase extends WaitTestCase
     /** @return list<string> the names of its threads but for the one that runs PHP */
     protected static function threads(Contender $contender): array
     {
-        $pid = $contender->process->pid();
-        $tasks = array_diff(glob("/proc/$pid/task/*"), ["/proc/$pid/task/$pid"]);
-
-        return array_map(static fn (string $task) => rtrim((string) @file_get_contents("$task/comm")), array_values($tasks));
+        return PhpProcess::threads($contender->process->pid());
     }
 
     /** It counts them right after it knows of them, and looks after them no longer. */

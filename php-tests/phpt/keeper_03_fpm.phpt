@@ -12,6 +12,8 @@ if (fpmBinary() === null) {
 ?>
 --FILE--
 <?php
+use RedisLock\Tests\Support\PhpProcess;
+
 require __DIR__ . '/keeper.inc';
 require __DIR__ . '/fpm.inc';
 
@@ -19,7 +21,7 @@ $fpm = new Fpm(2, ['redis_lock.servers' => server()->unix(), 'redis_lock.renew' 
 $pid = $fpm->script('echo getmypid();');
 $workers = array_map(intval(...), array_values(array_unique($fpm->requests($pid, times: 20, atOnce: 4))));
 $master = (int) $fpm->requests($fpm->script('echo posix_getppid();'))[0];
-same('there is none before the first lock', [2, [], [], []], [count($workers), ...array_map(threads(...), [$master, ...$workers])]);
+same('there is none before the first lock', [2, [], [], []], [count($workers), ...array_map(PhpProcess::threads(...), [$master, ...$workers])]);
 
 $counter = "$fpm->folder/counter";
 file_put_contents($counter, '0');
@@ -36,7 +38,7 @@ $answers = array_count_values($fpm->requests($fpm->script("
 same('600 requests lose no update', ['600', ['done' => 600]], [file_get_contents($counter), $answers]);
 check('nothing is left', eventually(fn () => left() === []), left());
 $keepers = array_map(keepers(...), $workers);
-same('each worker has one thread, the master none', [['redis_lock'], ['redis_lock'], []], array_map(threads(...), [...$workers, $master]));
+same('each worker has one thread, the master none', [['redis_lock'], ['redis_lock'], []], array_map(PhpProcess::threads(...), [...$workers, $master]));
 
 // Longer than the ttl.
 $answer = $fpm->ask($fpm->script('

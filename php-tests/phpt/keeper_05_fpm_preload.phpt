@@ -14,6 +14,8 @@ if (!function_exists('opcache_get_status')) {
 ?>
 --FILE--
 <?php
+use RedisLock\Tests\Support\PhpProcess;
+
 require __DIR__ . '/keeper.inc';
 require __DIR__ . '/fpm.inc';
 
@@ -41,7 +43,7 @@ $script = $fpm->script('
 $workers = array_unique($fpm->requests($script, times: 12, atOnce: 4));
 check('both workers renew', count($workers) === 2 && !in_array('not renewed', $workers, true), $workers);
 foreach ($workers as $worker) {
-    same('with a thread of their own', ['redis_lock'], threads((int) $worker));
+    same('with a thread of their own', ['redis_lock'], PhpProcess::threads((int) $worker));
 }
 same('nothing is left', [], keys());
 ?>

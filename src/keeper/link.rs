@@ -36,6 +36,7 @@ use crate::{
 const RETRIES: Poll = Poll { min: Duration::from_millis(20), max: Duration::from_millis(500) };
 /// A connection that was not used for so long is closed, and a server that was down is forgotten.
 const IDLE: Duration = Duration::from_secs(60);
+/// By how much who waits for a thread is more patient than the thread.
 const LATER: Duration = Duration::from_millis(20);
 
 pub struct Link {
@@ -144,7 +145,7 @@ impl Link {
                     let limits = self.limits();
                     match self.open(limits, opener) {
                         Ok(opening) => {
-                            // A little longer than the thread, which knows better what it waited for.
+                            // The thread knows better what it has waited for.
                             let (until, limit) = (now.plus(limits.connect).plus(LATER), limits.connect);
                             (State::Opening { opening, until, limit }, false)
                         }

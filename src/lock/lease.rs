@@ -116,10 +116,6 @@ impl Lease {
         self.word.fetch_update(SeqCst, SeqCst, change).ok().map(Word::from_bits)
     }
 
-    fn set_state(&self, state: State) {
-        self.change(|word| Some(word.with_state(state)));
-    }
-
     pub fn state(&self) -> State {
         self.word().state()
     }
@@ -311,10 +307,6 @@ impl Lease {
         self.tainted.store(true, SeqCst);
     }
 
-    pub fn lost(&self) {
-        self.set_state(State::Lost);
-    }
-
     /// Its key was freed, by its holder's own will. What was told to be over stays lost.
     pub fn freed(&self) {
         self.change(|word| {
@@ -324,7 +316,7 @@ impl Lease {
     }
 
     pub fn settled(&self) {
-        self.set_state(State::Settled);
+        self.change(|word| Some(word.with_state(State::Settled)));
     }
 }
 
@@ -384,7 +376,7 @@ mod tests {
     fn lost_and_settled_are_not_the_same() {
         let lease = lease();
         lease.granted(at(0), ttl(30.0));
-        lease.lost();
+        lease.not_ours();
         assert!(lease.is_expired(at(1)) && !lease.is_valid(at(1)) && !lease.may_live());
         lease.settled();
         assert!(!lease.is_expired(at(1)) && !lease.may_live());
@@ -395,7 +387,7 @@ mod tests {
         let lease = lease();
         lease.granted(at(0), ttl(30.0));
         lease.unknown(at(0), ttl(2.0));
-        lease.lost();
+        lease.not_ours();
         let next = lease.again(0);
         assert!(lease.is_expired(at(1)) && !next.is_expired(at(1)) && !next.is_valid(at(1)));
         next.granted(at(1_000), ttl(30.0));
