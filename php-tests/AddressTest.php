@@ -56,8 +56,8 @@ final class AddressTest extends LockTestCase
     public function testRefused(string $address): void
     {
         foreach ([
-            'RedisLock::__construct(): Argument #7 ($servers) ' => static fn () => new RedisLock('key', servers: $address),
-            'RedisLock::restore(): Argument #8 ($servers) ' => static fn () => RedisLock::restore('key', 'token', servers: $address),
+            'RedisLock::__construct(): Argument #8 ($servers) ' => static fn () => new RedisLock('key', servers: $address),
+            'RedisLock::restore(): Argument #9 ($servers) ' => static fn () => RedisLock::restore('key', 'token', servers: $address),
             'RedisLockFactory::__construct(): Argument #1 ($servers) ' => static fn () => new RedisLockFactory($address),
         ] as $start => $call) {
             $e = self::caught($call);

@@ -46,6 +46,7 @@ final class ArgumentsTest extends LockTestCase
 
             return $lock->synchronized(static fn () => $kept() > $before);
         };
+        $fences = static fn (RedisLock $lock): bool => $lock->acquire() && $lock->getFence() !== null;
         $isLock = static fn (RedisLock $lock): bool => true;
         $names = static function (RedisLock $lock): array {
             RedisServer::shared()->flush();
@@ -77,9 +78,10 @@ final class ArgumentsTest extends LockTestCase
                 ['renew', '?bool', static fn ($in, $v) => $renews($new($in, self::key(), 1.0, $v, ...$memory))],
                 ['maxHold', '?float', static fn ($in, $v) => $isLock($new($in, self::key(), 1.0, true, $v, ...$memory))],
                 ['interrupt', 'bool', static fn ($in, $v) => $interrupts($new($in, self::key(), 1.0, false, null, $v, ...$memory))],
-                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($new($in, self::key(), 1.0, null, null, false, $v, ...$memory))],
-                ['servers', '?string', static fn ($in, $v) => $new($in, 'key', null, null, null, false, true, $v)->getKey()],
-                ['prefix', '?string', static fn ($in, $v) => $names($new($in, 'key', null, null, null, false, true, $tcp(), $v))],
+                ['fencing', 'bool', static fn ($in, $v) => $fences($new($in, self::key(), 1.0, null, null, false, $v, ...$memory))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($new($in, self::key(), 1.0, null, null, false, false, $v, ...$memory))],
+                ['servers', '?string', static fn ($in, $v) => $new($in, 'key', null, null, null, false, false, true, $v)->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($new($in, 'key', null, null, null, false, false, true, $tcp(), $v))],
             ],
             'RedisLock::acquire' => [
                 ['wait', 'float', static fn ($in, $v) => $in::call($free()->acquire(...), $v)],
@@ -97,9 +99,11 @@ final class ArgumentsTest extends LockTestCase
                 ['renew', '?bool', static fn ($in, $v) => $renews($restore($in, self::key(), 'token', 1.0, $v, ...$memory))],
                 ['maxHold', '?float', static fn ($in, $v) => $isLock($restore($in, self::key(), 'token', 1.0, true, $v, ...$memory))],
                 ['interrupt', 'bool', static fn ($in, $v) => $interrupts($restore($in, self::key(), 'token', 1.0, false, null, $v, ...$memory))],
-                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($restore($in, self::key(), 'token', 1.0, null, null, false, $v, ...$memory))],
-                ['servers', '?string', static fn ($in, $v) => $restore($in, 'key', 'token', null, null, null, false, true, $v)->getKey()],
-                ['prefix', '?string', static fn ($in, $v) => $names($restore($in, 'key', 'token', null, null, null, false, true, $tcp(), $v))],
+                ['fencing', 'bool', static fn ($in, $v) => $fences($restore($in, self::key(), 'token', 1.0, null, null, false, $v, ...$memory))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($restore($in, self::key(), 'token', 1.0, null, null, false, false, $v, ...$memory))],
+                ['servers', '?string', static fn ($in, $v) => $restore($in, 'key', 'token', null, null, null, false, false, true, $v)->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($restore($in, 'key', 'token', null, null, null, false, false, true, $tcp(), $v))],
+                ['fence', '?int', static fn ($in, $v) => $restore($in, 'key', 'token', null, null, null, false, false, true, 'memory://', null, $v)->getFence()],
             ],
             'RedisLockFactory::__construct' => [
                 ['servers', '?string', static fn ($in, $v) => $factory($in, $v)->createLock('key')->getKey()],
@@ -108,7 +112,8 @@ final class ArgumentsTest extends LockTestCase
                 ['renew', '?bool', static fn ($in, $v) => $renews($factory($in, 'memory://', null, 1.0, $v)->createLock(self::key()))],
                 ['maxHold', '?float', static fn ($in, $v) => $isLock($factory($in, 'memory://', null, 1.0, true, $v)->createLock(self::key()))],
                 ['interrupt', 'bool', static fn ($in, $v) => $interrupts($factory($in, 'memory://', null, 1.0, false, null, $v)->createLock(self::key()))],
-                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($factory($in, 'memory://', null, 1.0, null, null, false, $v)->createLock(self::key()))],
+                ['fencing', 'bool', static fn ($in, $v) => $fences($factory($in, 'memory://', null, 1.0, null, null, false, $v)->createLock(self::key()))],
+                ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($factory($in, 'memory://', null, 1.0, null, null, false, false, $v)->createLock(self::key()))],
             ],
             'RedisLockFactory::createLock' => [
                 ['key', 'string', static fn ($in, $v) => $create($in, $v)->getKey()],
@@ -116,7 +121,8 @@ final class ArgumentsTest extends LockTestCase
                 ['renew', '?bool', static fn ($in, $v) => $renews($create($in, self::key(), 1.0, $v))],
                 ['maxHold', '?float', static fn ($in, $v) => $isLock($create($in, self::key(), 1.0, true, $v))],
                 ['interrupt', '?bool', static fn ($in, $v) => $interrupts($create($in, self::key(), 1.0, false, null, $v))],
-                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($create($in, self::key(), 1.0, null, null, null, $v))],
+                ['fencing', '?bool', static fn ($in, $v) => $fences($create($in, self::key(), 1.0, null, null, null, $v))],
+                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($create($in, self::key(), 1.0, null, null, null, null, $v))],
             ],
             'RedisLockFactory::restoreLock' => [
                 ['key', 'string', static fn ($in, $v) => $handle($in, $v, 'token')->getKey()],
@@ -125,7 +131,9 @@ final class ArgumentsTest extends LockTestCase
                 ['renew', '?bool', static fn ($in, $v) => $renews($handle($in, self::key(), 'token', 1.0, $v))],
                 ['maxHold', '?float', static fn ($in, $v) => $isLock($handle($in, self::key(), 'token', 1.0, true, $v))],
                 ['interrupt', '?bool', static fn ($in, $v) => $interrupts($handle($in, self::key(), 'token', 1.0, false, null, $v))],
-                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($handle($in, self::key(), 'token', 1.0, null, null, null, $v))],
+                ['fencing', '?bool', static fn ($in, $v) => $fences($handle($in, self::key(), 'token', 1.0, null, null, null, $v))],
+                ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($handle($in, self::key(), 'token', 1.0, null, null, null, null, $v))],
+                ['fence', '?int', static fn ($in, $v) => $handle($in, 'key', 'token', null, null, null, null, null, null, $v)->getFence()],
             ],
         ];
         $named = [];
@@ -159,6 +167,7 @@ final class ArgumentsTest extends LockTestCase
             }
             $php = $this->outcome(match (ltrim($type, '?')) {
                 'float' => static fn () => $in::call('fdiv', $value, 1.0),
+                'int' => static fn () => $in::call('intdiv', $value, 1),
                 'string' => static fn () => $in::call('strtr', $value, '', ''),
                 'bool' => static fn () => $in::call('in_array', 1, ['1'], $value),
             });
@@ -170,7 +179,7 @@ final class ArgumentsTest extends LockTestCase
             $what = "$shown for \$$name of $function()";
 
             $renamed = static fn (?string $message): ?string => $message === null ? null : preg_replace(
-                ['/^\w+\(\): (Argument|Passing null to parameter) #\d+ \(\$\w+\)/', '/of type (float|string|bool)\b/'],
+                ['/^\w+\(\): (Argument|Passing null to parameter) #\d+ \(\$\w+\)/', '/of type (float|int|string|bool)\b/'],
                 ["$function(): $1 #$position (\$$name)", "of type $type"],
                 $message,
             );
@@ -445,8 +454,8 @@ final class ArgumentsTest extends LockTestCase
 
     public function testUnknownParametersAreRefused(): void
     {
-        // Those of later versions, too: nobody may believe in what does not take place.
-        foreach (['fencing' => true, 'fence' => 1, 'timeout' => 1] as $name => $value) {
+        // Nobody may believe in what does not take place.
+        foreach (['timeout' => 1, 'retries' => 3] as $name => $value) {
             foreach ([
                 static fn () => new RedisLock('key', ...[$name => $value]),
                 static fn () => RedisLock::restore('key', 'token', ...[$name => $value]),
@@ -466,7 +475,7 @@ final class ArgumentsTest extends LockTestCase
         $factory = new RedisLockFactory('memory://');
         $calls = [
             'RedisLock::__construct() expects at least 1 argument, 0 given' => static fn () => new RedisLock(),
-            'RedisLock::__construct() expects at most 8 arguments, 9 given' => static fn () => new RedisLock('key', null, null, null, false, true, null, null, 1),
+            'RedisLock::__construct() expects at most 9 arguments, 10 given' => static fn () => new RedisLock('key', null, null, null, false, false, true, null, null, 1),
             'RedisLock::acquire() expects at most 1 argument, 2 given' => static fn () => $lock->acquire(0, 1),
             'RedisLock::synchronized() expects at least 1 argument, 0 given' => static fn () => $lock->synchronized(),
             'RedisLock::synchronized() expects at most 2 arguments, 3 given' => static fn () => $lock->synchronized('time', 1, 1),
@@ -475,8 +484,8 @@ final class ArgumentsTest extends LockTestCase
             'RedisLock::isAcquired() expects exactly 0 arguments, 1 given' => static fn () => $lock->isAcquired(1),
             'RedisLock::getKey() expects exactly 0 arguments, 1 given' => static fn () => $lock->getKey(1),
             'RedisLock::restore() expects at least 2 arguments, 1 given' => static fn () => RedisLock::restore('key'),
-            'RedisLock::restore() expects at most 9 arguments, 10 given' => static fn () => RedisLock::restore('key', 'token', 1, null, null, false, true, null, null, 1),
-            'RedisLockFactory::__construct() expects at most 7 arguments, 8 given' => static fn () => new RedisLockFactory(null, null, null, null, null, false, true, 1),
+            'RedisLock::restore() expects at most 11 arguments, 12 given' => static fn () => RedisLock::restore('key', 'token', 1, null, null, false, false, true, null, null, null, 1),
+            'RedisLockFactory::__construct() expects at most 8 arguments, 9 given' => static fn () => new RedisLockFactory(null, null, null, null, null, false, false, true, 1),
             'RedisLockFactory::createLock() expects at least 1 argument, 0 given' => static fn () => $factory->createLock(),
             'RedisLockFactory::restoreLock() expects at least 2 arguments, 1 given' => static fn () => $factory->restoreLock('key'),
         ];

@@ -90,9 +90,10 @@ final class FactoryTest extends LockTestCase
                 ?bool $renew = null,
                 ?float $maxHold = null,
                 ?bool $interrupt = null,
+                ?bool $fencing = null,
                 ?bool $autoRelease = null,
             ): RedisLock {
-                return parent::createLock("sub:$key", $ttl ?? 3.0, $renew, $maxHold, $interrupt, $autoRelease);
+                return parent::createLock("sub:$key", $ttl ?? 3.0, $renew, $maxHold, $interrupt, $fencing, $autoRelease);
             }
         };
         $lock = $factory->createLock('key');

@@ -9,13 +9,15 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use crate::{
     lock::{
+        fence::Fence,
         keys::Key,
         lease,
+        options::Terms,
         ports::{
             Busy, Call, Clock, Fault, Freed, Interrupt, Occupant, Renewal, RenewalServer, Renewer, Store, Subscription,
             Vote, Woken,
@@ -49,6 +51,8 @@ struct Keys {
     sweep_at: usize,
     /// Who hears offers, and the wait that was told of one.
     ears: HashMap<String, Option<u64>>,
+    /// The last one, of whatever key.
+    fence: Option<Fence>,
 }
 
 #[derive(Default)]
@@ -80,6 +84,15 @@ impl Keys {
             self.sweep(now);
         }
         result
+    }
+
+    /// The answer to who gets the key. A fence that is drawn and not given away leaves a gap, which hurts nobody.
+    fn granted(&mut self, terms: Terms) -> Vote {
+        if terms.fencing {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            self.fence = Fence::next(self.fence, u64::try_from(now.as_micros()).unwrap_or(u64::MAX)).or(self.fence);
+        }
+        Vote::Granted(self.fence.filter(|_| terms.fencing))
     }
 
     fn sweep(&mut self, now: Moment) {
@@ -146,20 +159,25 @@ impl Store for Memory {
         "memory://"
     }
 
-    fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
+    fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {
+        if terms.fencing {
+            return self.ask(key, token, terms, None, call);
+        }
         let now = call.clock.now();
         keys().with(key, now, |entry, _| match entry.busy(None, now) {
             Some(busy) => Vote::Refused(Some(busy)),
             None => {
-                entry.take(token, ttl.as_duration(), now);
-                Vote::Granted
+                entry.take(token, terms.ttl.as_duration(), now);
+                Vote::Granted(None)
             }
         })
     }
 
-    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote {
+    fn ask(&self, key: &Key, token: &Token, terms: Terms, place: Option<&Place>, call: &Call) -> Vote {
         let now = call.clock.now();
-        keys().with(key, now, |entry, ears| {
+        let mut keys = keys();
+        let granted = keys.granted(terms);
+        keys.with(key, now, |entry, ears| {
             if let (None, Some(place)) = (&entry.lease, place) {
                 entry.offer(ears, token, Some(place), now);
             }
@@ -167,8 +185,8 @@ impl Store for Memory {
                 if let Some(place) = place {
                     entry.queue.leave(place, token);
                 }
-                entry.take(token, ttl.as_duration(), now);
-                return Vote::Granted;
+                entry.take(token, terms.ttl.as_duration(), now);
+                return granted;
             }
             let queued = place.map(|place| {
                 // Who is new has just been told that it listens.

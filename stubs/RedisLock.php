@@ -30,6 +30,7 @@ class RedisLock
      *                                 Greater than 0; only with $renew. INF and null: no limit.
      * @param bool        $interrupt   true: if the lease is lost while synchronized() runs, LockLostException is thrown
      *                                 into the running callable, as soon as it runs PHP code again.
+     * @param bool        $fencing     true: each acquire also gives a fence, in the same round trip, see getFence().
      * @param bool        $autoRelease true: the lock is freed when the object goes away and at the end of the request.
      *                                 false: the key is left to its ttl, to hand the token to another process; renewal
      *                                 ends all the same.
@@ -48,6 +49,7 @@ class RedisLock
         ?bool $renew = null,
         ?float $maxHold = null,
         bool $interrupt = false,
+        bool $fencing = false,
         bool $autoRelease = true,
         #[\SensitiveParameter] ?string $servers = null,
         ?string $prefix = null,
@@ -183,6 +185,22 @@ class RedisLock
     }
 
     /**
+     * The fence of this object's lease: a number that grows with each acquisition of the key, so that what the lock guards
+     * can remember the greatest one and refuse who comes with a smaller one, because its lease ended unnoticed. It is the
+     * greater of the last one and 1 more, and of the server's time in microseconds; never more than 2^53 - 1.
+     *
+     * It grows also where the server forgets, as long as no server that answers has a clock behind the last fence.
+     *
+     * @see https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html fencing tokens
+     *
+     * @return int|null also of a lease that ran out or was lost; null when this object has no lease, or one without a
+     *                  fence: $fencing is false.
+     */
+    public function getFence(): ?int
+    {
+    }
+
+    /**
      * Asks the server who holds the key.
      *
      * @return array{host: ?string, pid: ?int, since: ?int, ttl: ?float}|null
@@ -236,11 +254,13 @@ class RedisLock
      * @param bool|null   $renew       As in the constructor; from the first refresh() that returns true, or acquire().
      * @param float|null  $maxHold     As in the constructor; counted from there.
      * @param bool        $interrupt   As in the constructor.
+     * @param bool        $fencing     As in the constructor; for acquire().
      * @param bool        $autoRelease As in the constructor; it counts from the first refresh() that returns true.
      * @param string|null $servers     As in the constructor.
      * @param string|null $prefix      As in the constructor.
+     * @param int|null    $fence       What getFence() gave, for the handle's getFence().
      *
-     * @throws \ValueError As the constructor; or the token is empty.
+     * @throws \ValueError As the constructor; or the token is empty, or $fence is no fence.
      */
     public static function restore(
         string $key,
@@ -249,9 +269,11 @@ class RedisLock
         ?bool $renew = null,
         ?float $maxHold = null,
         bool $interrupt = false,
+        bool $fencing = false,
         bool $autoRelease = true,
         #[\SensitiveParameter] ?string $servers = null,
         ?string $prefix = null,
+        ?int $fence = null,
     ): static {
     }
 }

@@ -15,6 +15,7 @@ class RedisLockFactory
      * @param bool|null   $renew       Default for renew. null: the setting redis_lock.renew.
      * @param float|null  $maxHold     Default for maxHold, for locks that are renewed. null: no limit.
      * @param bool        $interrupt   Default for interrupt.
+     * @param bool        $fencing     Default for fencing.
      * @param bool        $autoRelease Default for autoRelease.
      *
      * @throws \ValueError     A value is out of range, or the server's address is malformed.
@@ -27,6 +28,7 @@ class RedisLockFactory
         ?bool $renew = null,
         ?float $maxHold = null,
         bool $interrupt = false,
+        bool $fencing = false,
         bool $autoRelease = true,
     ) {
     }
@@ -39,6 +41,7 @@ class RedisLockFactory
      * @param bool|null  $renew       null: the factory's.
      * @param float|null $maxHold     Seconds; INF: no limit. null: the factory's. Only with renewal.
      * @param bool|null  $interrupt   null: the factory's.
+     * @param bool|null  $fencing     null: the factory's.
      * @param bool|null  $autoRelease null: the factory's.
      *
      * @throws \ValueError A value is out of range, or the key is empty or ends like this library's own keys.
@@ -49,6 +52,7 @@ class RedisLockFactory
         ?bool $renew = null,
         ?float $maxHold = null,
         ?bool $interrupt = null,
+        ?bool $fencing = null,
         ?bool $autoRelease = null,
     ): RedisLock {
     }
@@ -62,9 +66,11 @@ class RedisLockFactory
      * @param bool|null  $renew       null: the factory's.
      * @param float|null $maxHold     As in createLock().
      * @param bool|null  $interrupt   null: the factory's.
+     * @param bool|null  $fencing     null: the factory's.
      * @param bool|null  $autoRelease null: the factory's.
+     * @param int|null   $fence       What getFence() gave.
      *
-     * @throws \ValueError As createLock(); or the token is empty.
+     * @throws \ValueError As createLock(); or the token is empty, or $fence is no fence.
      */
     public function restoreLock(
         string $key,
@@ -73,7 +79,9 @@ class RedisLockFactory
         ?bool $renew = null,
         ?float $maxHold = null,
         ?bool $interrupt = null,
+        ?bool $fencing = null,
         ?bool $autoRelease = null,
+        ?int $fence = null,
     ): RedisLock {
     }
 }

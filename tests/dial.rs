@@ -27,7 +27,7 @@ use support::{
 const SECOND: Limits = Limits { connect: ms(1_000), command: LIMITS.command };
 
 fn vote(address: &str, host: &Host, limits: Limits) -> Vote {
-    store(address).try_acquire(&key("key"), &token(1), ttl(1_000), &host.call_within(limits))
+    store(address).try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call_within(limits))
 }
 
 /// What is said where the request was not sent.
@@ -162,7 +162,7 @@ fn a_name_is_resolved() {
         peer.send(b"+OK\r\n");
     });
     let vote = vote(&format!("redis://localhost:{}", server.port()), &Host::default(), LIMITS);
-    assert!(matches!(vote, Vote::Granted), "{vote:?}");
+    assert!(matches!(vote, Vote::Granted(_)), "{vote:?}");
     server.finish();
 }
 
@@ -202,7 +202,7 @@ fn what_the_server_has_against_us_is_said_without_a_password() {
     }
     for query in ["?password=s3cret", "?user=alice&password=alic3&db=15"] {
         let vote = vote(&format!("{socket}{query}"), &Host::default(), LIMITS);
-        assert!(matches!(vote, Vote::Granted), "{query}: {vote:?}");
+        assert!(matches!(vote, Vote::Granted(_)), "{query}: {vote:?}");
     }
 }
 

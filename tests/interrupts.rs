@@ -80,8 +80,8 @@ fn a_storm_of_signals_fails_no_command_and_repeats_none() {
                 // Some answers take their time. Asked for by a thread on which no signals rain.
                 thread::scope(|scope| drop(scope.spawn(|| server.query::<()>(&["CLIENT", "PAUSE", "30", "ALL"]))));
             }
-            let vote = store.try_acquire(&key, &token(number), ttl(60_000), &host.call());
-            assert!(matches!(vote, Vote::Granted), "{number}: {vote:?}");
+            let vote = store.try_acquire(&key, &token(number), ttl(60_000).into(), &host.call());
+            assert!(matches!(vote, Vote::Granted(_)), "{number}: {vote:?}");
             let freed = store.leave(&key, &token(number), None, &host.call());
             assert!(matches!(freed, Freed::Freed), "{number}: {freed:?}");
         }
@@ -106,8 +106,8 @@ fn a_storm_of_signals_fails_no_connection() {
             // By number and by name.
             let name = if number % 4 == 0 { "localhost" } else { "127.0.0.1" };
             let store = store(&format!("redis://{name}:{}", server.port()));
-            let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call());
-            assert!(matches!(vote, Vote::Granted), "{number}: {vote:?}");
+            let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call());
+            assert!(matches!(vote, Vote::Granted(_)), "{number}: {vote:?}");
         }
     });
     server.finish();
@@ -135,7 +135,8 @@ fn the_host_is_asked_every_100_ms_while_a_reply_does_not_come() {
     let host = Host::default();
     let limits = Limits { command: ms(1_000), ..LIMITS };
     let start = Instant::now();
-    let vote = store(&server.address()).try_acquire(&key("key"), &token(1), ttl(1_000), &host.call_within(limits));
+    let vote =
+        store(&server.address()).try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call_within(limits));
     assert!(matches!(vote, Vote::Unknown(_)), "{vote:?}");
     asked_often_enough(&host, start);
     server.finish();
@@ -167,8 +168,11 @@ fn a_stop_in_the_middle_of_a_reply_waits_for_the_rest_of_it() {
         peer.send(b"K\r\n");
     });
     let host = Host::that_stops();
-    let vote = store(&server.address()).try_acquire(&key("key"), &token(1), ttl(1_000), &host.call());
-    assert!(host.stopped() && matches!(vote, Vote::Granted), "what was granted must be known, to be undone: {vote:?}");
+    let vote = store(&server.address()).try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call());
+    assert!(
+        host.stopped() && matches!(vote, Vote::Granted(_)),
+        "what was granted must be known, to be undone: {vote:?}"
+    );
     server.finish();
 }
 
@@ -203,16 +207,16 @@ fn a_fork_in_the_middle_of_a_reply_leaves_the_reply_to_the_parent() {
     });
     let before = fork::process();
     let store = store(&server.address());
-    let vote = store.try_acquire(&key("key"), &token(1), ttl(60_000), &host.call());
+    let vote = store.try_acquire(&key("key"), &token(1), ttl(60_000).into(), &host.call());
     if fork::process() != before {
         let is_told = matches!(&vote, Vote::Unknown(fault) if fault.cause == Cause::Forked);
         // A request of its own goes through a connection of its own.
-        let own = store.try_acquire(&key("key"), &token(2), ttl(60_000), &Host::default().call());
+        let own = store.try_acquire(&key("key"), &token(2), ttl(60_000).into(), &Host::default().call());
         let is_right = is_told && matches!(own, Vote::Refused(None));
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(i32::from(!is_right)) };
     }
-    assert!(matches!(vote, Vote::Granted), "{vote:?}");
+    assert!(matches!(vote, Vote::Granted(_)), "{vote:?}");
     assert!(matches!(store.leave(&key("key"), &token(1), None, &host.call()), Freed::Freed));
     assert!(child_succeeded(forked.get()));
     server.finish();

@@ -98,7 +98,7 @@ impl RenewalServer for Closed {
 
 fn held(name: &str, ms: u64) -> Arc<Lease> {
     let lease = Lease::new(Arc::new(key(name)), token(1), fork::process());
-    lease.granted(SystemClock.now(), ttl(ms));
+    lease.granted(SystemClock.now(), ttl(ms), None);
     Arc::new(lease)
 }
 
@@ -254,7 +254,7 @@ fn a_lease_with_a_long_ttl_uses_up_no_time_of_a_short_one() {
     let hung = Arc::new(Hung(Closed::default(), AtomicBool::new(false)));
     let (long, short) = (held("long", 9_000), held("short", 900));
     // Due at once.
-    long.granted(SystemClock.now().minus(ms(3_000)), ttl(9_000));
+    long.granted(SystemClock.now().minus(ms(3_000)), ttl(9_000), None);
     let kept = [(&long, 9_000), (&short, 900)].map(|(lease, ms)| keep_at("hung", lease, ms, hung.clone()));
     until("it hangs", || hung.0.0.load(SeqCst) == 1 || !is_valid(&short));
     let end = short.valid_until();

@@ -21,9 +21,10 @@ use redis_lock::{
     lock::{
         acquire::Acquire,
         engine::Engine,
+        fence::Fence,
         keys::Key,
         lease::Lease,
-        options::{Limits, Poll},
+        options::{Limits, Poll, Terms},
         ports::{
             Call, Cause, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Store, Subscription, Vote, WakeUp, Woken,
         },
@@ -112,6 +113,9 @@ struct Play {
     late: RefCell<Vec<Request>>,
     actors: [Actor; 3],
     tokens: Cell<u64>,
+    fencing: bool,
+    /// The greatest fence that anybody has believed in.
+    fence: Cell<Option<Fence>>,
     /// How often somebody believed, and was right.
     right: Cell<u64>,
     /// How often a release gave the key to a waiter.
@@ -128,6 +132,8 @@ impl Play {
             late: RefCell::default(),
             actors: Default::default(),
             tokens: Cell::new(0),
+            fencing: seed.is_multiple_of(2),
+            fence: Cell::new(None),
             right: Cell::new(0),
             passed_on: Cell::new(0),
         }
@@ -142,6 +148,10 @@ impl Play {
             Kind::AnyTtl => ttl(self.random.borrow_mut().one_of(&[60, 200, 800])),
             Kind::OneTtl => ttl(150),
         }
+    }
+
+    fn any_terms(&self) -> Terms {
+        Terms { ttl: self.any_ttl(), fencing: self.fencing }
     }
 
     fn call(&self) -> Call<'_> {
@@ -187,8 +197,12 @@ impl Play {
         let poll = Poll { min: ms(2), max: ms(20) };
         let start = self.stage.now();
         let mut subscription = actor.subscription.take();
-        let what = Acquire { ttl: self.any_ttl(), start, wait, poll, bare: true };
+        let what = Acquire { terms: self.any_terms(), start, wait, poll, bare: true };
         drop(engine.acquire(&lease, &what, &mut subscription));
+        if lease.is_valid(self.stage.now()) {
+            assert!(lease.fence().is_some() == self.fencing && lease.fence() >= self.fence.get());
+            assert!(!self.fencing || lease.fence() > self.fence.replace(lease.fence()), "a fence that does not grow");
+        }
         actor.subscription.set(subscription);
     }
 

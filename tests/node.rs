@@ -31,7 +31,7 @@ use support::{
 const SHORT: Limits = Limits { connect: LIMITS.connect, command: ms(300) };
 
 fn try_it(store: &dyn Store, host: &Host) -> Vote {
-    store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call())
+    store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call())
 }
 
 fn no_answer(vote: Vote) -> String {
@@ -54,7 +54,7 @@ fn silence_ends_at_the_time_out_and_a_late_reply_is_not_taken_for_another() {
     });
     let (store, host) = (store(&server.address()), Host::default());
     let start = Instant::now();
-    let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call_within(SHORT));
+    let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call_within(SHORT));
     assert_eq!(no_answer(vote), "nothing came within 0.3 s");
     let took = start.elapsed();
     assert!(took >= SHORT.command && took < SHORT.command + Duration::from_secs(3), "{took:?}");
@@ -74,10 +74,10 @@ fn a_call_ends_at_its_end_and_sends_nothing_after_it() {
     let until = SystemClock.now().plus(ms(300));
     let start = Instant::now();
     let call = Call { until, ..host.call() };
-    no_answer(store.try_acquire(&key("key"), &token(1), ttl(1_000), &call));
+    no_answer(store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &call));
     assert!(SystemClock.now() >= until && start.elapsed() < LIMITS.command, "{:?}", start.elapsed());
     // Another one would wait for the next connection, which nobody accepts.
-    let Vote::Unknown(fault) = store.try_acquire(&key("key"), &token(1), ttl(1_000), &call) else { panic!() };
+    let Vote::Unknown(fault) = store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &call) else { panic!() };
     assert!(!fault.may_have_run(), "{fault}");
     server.finish();
 }
@@ -114,7 +114,7 @@ fn a_connection_that_ends_after_a_request_leaves_its_fate_unknown() {
         let store = store(&server.address());
         assert_eq!(no_answer(try_it(&store, &host)), "the server closed the connection", "{number}");
         let vote = try_it(&store, &host);
-        assert!(matches!(vote, Vote::Granted), "{vote:?}");
+        assert!(matches!(vote, Vote::Granted(_)), "{vote:?}");
     }
     server.finish();
 }
@@ -134,7 +134,7 @@ fn a_connection_that_ended_while_idle_is_replaced_and_nothing_is_unknown() {
     let (store, host) = (store(&server.address()), Host::default());
     for _ in 0..3 {
         let vote = try_it(&store, &host);
-        assert!(matches!(vote, Vote::Granted), "{vote:?}");
+        assert!(matches!(vote, Vote::Granted(_)), "{vote:?}");
         is_closed.recv().unwrap();
         // The end of the connection is on its way; and it is idle only after a while.
         thread::sleep(ms(20));
@@ -159,13 +159,13 @@ fn a_request_that_the_connection_did_not_take_is_sent_on_another() {
     });
     // For a clock that stands still the connection was used just now, and is not looked at before it is used again.
     let (store, world) = (store(&server.address()), World::new());
-    let try_it = || store.try_acquire(&key("key"), &token(1), ttl(1_000), &world.call(Moment::NEVER));
+    let try_it = || store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &world.call(Moment::NEVER));
     let vote = try_it();
     assert!(matches!(vote, Vote::Refused(None)), "{vote:?}");
     is_closed.recv().unwrap();
     thread::sleep(ms(20));
     let vote = try_it();
-    assert!(matches!(vote, Vote::Granted), "{vote:?}");
+    assert!(matches!(vote, Vote::Granted(_)), "{vote:?}");
     server.finish();
 }
 
@@ -183,10 +183,10 @@ fn a_key_of_eight_megabytes_is_sent_as_the_server_takes_it() {
         thread::sleep(ms(600));
     });
     let (store, host, key) = (store(&server.address()), Host::default(), key(&name));
-    let vote = store.try_acquire(&key, &token(1), ttl(1_000), &host.call());
-    assert!(matches!(vote, Vote::Granted), "{vote:?}");
+    let vote = store.try_acquire(&key, &token(1), ttl(1_000).into(), &host.call());
+    assert!(matches!(vote, Vote::Granted(_)), "{vote:?}");
     assert!(!host.pumps.borrow().is_empty(), "the host is asked while we send, too");
-    let vote = store.try_acquire(&key, &token(1), ttl(1_000), &host.call_within(SHORT));
+    let vote = store.try_acquire(&key, &token(1), ttl(1_000).into(), &host.call_within(SHORT));
     assert_eq!(no_answer(vote), "nothing came within 0.3 s");
     server.finish();
 }
@@ -207,7 +207,7 @@ fn a_reply_without_end_ends_at_the_time_out() {
         let (store, host) = (store(&server.address()), Host::default());
         let start = Instant::now();
         let limits = Limits { command: ms(1_000), ..LIMITS };
-        let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call_within(limits));
+        let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call_within(limits));
         // In time, or earlier where it was too much.
         no_answer(vote);
         assert!(start.elapsed() < limits.command * 4, "{:?}", start.elapsed());
@@ -228,7 +228,7 @@ fn a_primary_that_is_one_no_more_is_looked_for_anew() {
         old.expect_end();
     });
     let host = Host::default();
-    assert!(matches!(try_it(&store(&server.address()), &host), Vote::Granted));
+    assert!(matches!(try_it(&store(&server.address()), &host), Vote::Granted(_)));
     server.finish();
 }
 

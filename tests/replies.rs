@@ -12,14 +12,14 @@ use redis_lock::lock::{
 use support::{LIMITS, host::Host, key, ms, redis_server::store, request::Request, scripted::Scripted, token, ttl};
 
 fn try_it(store: &dyn Store, host: &Host) -> Vote {
-    store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call())
+    store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call())
 }
 
 /// A request, its reply, and what is to be made of it.
 fn replies() -> Vec<(Request, Vec<u8>, String)> {
     let (key, token, ttl) = (key("key"), token(1), ttl(1_000));
-    let bare = Request::Try(key.clone(), token.clone(), ttl);
-    let ask = Request::Ask(key.clone(), token.clone(), ttl, None);
+    let bare = Request::Try(key.clone(), token.clone(), ttl.into());
+    let ask = Request::Ask(key.clone(), token.clone(), ttl.into(), None);
     let leave = Request::Leave(key.clone(), token.clone(), None);
     let refresh = Request::Refresh(key.clone(), token, ttl);
     let occupant = Request::Occupant(key);
@@ -31,10 +31,10 @@ fn replies() -> Vec<(Request, Vec<u8>, String)> {
     let queued = busy.replace("queued: None", "queued: Some(Queued { ticket: 7, ahead: 2, heard: Some(true) })");
     let long = [&b"*2\r\n$10000\r\n"[..], &b"\r\n+OK\r\n:1\n".repeat(1_000), b"\r\n:1500\r\n"].concat();
     let cases: Vec<(&Request, &[u8], String)> = vec![
-        (&bare, b"+OK\r\n", "Vote(Granted)".into()),
+        (&bare, b"+OK\r\n", "Vote(Granted(None))".into()),
         (&bare, b"$-1\r\n", "Vote(Refused(None))".into()),
         (&bare, b"-OOM command not allowed\r\n", error("Vote")),
-        (&ask, b":1\r\n", "Vote(Granted)".into()),
+        (&ask, b":1\r\n", "Vote(Granted(None))".into()),
         (&ask, b"*2\r\n$5\r\na\r\nbc\r\n:1500\r\n", busy.clone()),
         (&ask, b"*5\r\n$5\r\na\r\nbc\r\n:1500\r\n:7\r\n:2\r\n:1\r\n", queued),
         (&ask, b"*2\r\n$0\r\n\r\n:-1\r\n", busy.replace("Some(1.5s)", "None")),
@@ -117,7 +117,7 @@ fn a_reply_that_nobody_asked_for_answers_no_later_request() {
             second.send(b"$-1\r\n");
         });
         let (store, host) = (store(&server.address()), Host::default());
-        assert!(matches!(try_it(&store, &host), Vote::Granted));
+        assert!(matches!(try_it(&store, &host), Vote::Granted(_)));
         is_sent.recv().unwrap();
         thread::sleep(ms(20));
         let vote = try_it(&store, &host);
@@ -168,13 +168,13 @@ fn garbage_is_no_answer_and_ends_the_connection() {
         let store = store(&server.address());
         // Some of it may be the beginning of a reply.
         let limits = Limits { command: ms(300), ..LIMITS };
-        let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call_within(limits));
+        let vote = store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call_within(limits));
         assert!(
             matches!(&vote, Vote::Unknown(fault) if matches!(fault.cause, Cause::NoAnswer(_))),
             "{number}: {vote:?}"
         );
         let vote = try_it(&store, &host);
-        assert!(matches!(vote, Vote::Granted), "{number}: {vote:?}");
+        assert!(matches!(vote, Vote::Granted(_)), "{number}: {vote:?}");
     }
     server.finish();
 }

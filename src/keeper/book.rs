@@ -330,7 +330,7 @@ mod tests {
     /// Held from 0 on.
     fn lease(ms: u64) -> Arc<Lease> {
         let lease = Lease::new(Arc::new(Key::new(b"", b"k").unwrap()), Token::new([0; 16], None), 0);
-        lease.granted(at(0), ttl(ms));
+        lease.granted(at(0), ttl(ms), None);
         Arc::new(lease)
     }
 
@@ -371,7 +371,7 @@ mod tests {
         let mut book = Book::default();
         let leases: Vec<_> = (0..100).map(|_| lease(10_000)).collect();
         for (index, lease) in leases.iter().enumerate() {
-            lease.granted(at(index as u64), ttl(10_000));
+            lease.granted(at(index as u64), ttl(10_000), None);
             book.add(renewed(lease, 10_000, u64::MAX / 1_000_000), at(index as u64));
         }
         let due = next_look(&mut book, 100);

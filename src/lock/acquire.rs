@@ -13,11 +13,10 @@ use super::{
     error::Error,
     lease::Lease,
     line::Line,
-    options::Poll,
+    options::{Poll, Terms},
     ports::{Busy, Call, Cause, Fault, Freed, Subscription, Vote, Woken},
     queue::Place,
     time::Moment,
-    ttl::Ttl,
     waiting::Waiting,
 };
 
@@ -35,7 +34,7 @@ pub enum Acquired {
 /// What an acquire is to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Acquire {
-    pub ttl: Ttl,
+    pub terms: Terms,
     /// When the wait began: a call may have had to do something else first, or to begin again after a fork.
     pub start: Moment,
     /// Zero: exactly one try. `Duration::MAX`: no limit.
@@ -98,7 +97,7 @@ impl Engine<'_> {
         // What does not wait stands in no line, and leaves what is kept for what does.
         let subscription = if self.clock.now() < give_up { kept.take() } else { None };
         let standing = match subscription.filter(|subscription| subscription.is_alive()) {
-            Some(subscription) => Standing::In(Line::new(subscription, what.ttl, true)),
+            Some(subscription) => Standing::In(Line::new(subscription, what.terms.ttl, true)),
             None => Standing::NotTried,
         };
         let mut turn = Turn { lease, what, call, give_up, standing, to_be_undone: false, untold: false };
@@ -179,7 +178,7 @@ impl Engine<'_> {
             Standing::Refused => return Ok(false),
             Standing::NotTried => {
                 let subscription = self.store.subscription(turn.lease.key()).map_err(Self::error)?;
-                turn.standing = Standing::In(Line::new(subscription, turn.what.ttl, false));
+                turn.standing = Standing::In(Line::new(subscription, turn.what.terms.ttl, false));
                 self.listen(turn)?;
                 return Ok(true);
             }
@@ -216,20 +215,20 @@ impl Engine<'_> {
     /// counts from before it was sent, while Redis counts the ttl from when it ran, which is later. So what we believe
     /// ends before what Redis keeps.
     fn look(&self, turn: &mut Turn, bare: bool) -> Result<Look, Error> {
-        let Turn { lease, what: &Acquire { ttl, .. }, call, .. } = *turn;
+        let Turn { lease, what: &Acquire { terms, .. }, call, .. } = *turn;
         let mut first = true;
         loop {
             let sent = self.clock.now();
             let vote = if bare && first {
-                self.store.try_acquire(lease.key(), lease.token(), ttl, &call)
+                self.store.try_acquire(lease.key(), lease.token(), terms, &call)
             } else {
-                self.store.ask(lease.key(), lease.token(), ttl, turn.place(), &call)
+                self.store.ask(lease.key(), lease.token(), terms, turn.place(), &call)
             };
             // A child that a handler forked meanwhile must not touch what is its parent's.
             self.same_process(lease)?;
             let fault = match vote {
-                Vote::Granted => {
-                    lease.granted(sent, ttl);
+                Vote::Granted(fence) => {
+                    lease.granted(sent, terms.ttl, fence);
                     let now = self.clock.now();
                     if lease.is_valid(now) && !self.interrupt.stopped() {
                         return Ok(Look::Held);
@@ -248,7 +247,7 @@ impl Engine<'_> {
                 Vote::Unknown(fault) => fault,
             };
             if fault.may_have_run() {
-                lease.unknown(sent, ttl);
+                lease.unknown(sent, terms.ttl);
                 if first && !self.interrupt.stopped() && self.clock.now() < call.until {
                     first = false;
                     continue;

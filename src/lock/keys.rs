@@ -12,9 +12,10 @@ pub struct Key {
 
 impl Key {
     /// Keys that this library puts beside a lock's end so. A lock of such a name could destroy another lock's queue.
-    const HELPER_SUFFIXES: [&'static [u8]; 2] = [Self::QUEUE_SUFFIX, b":redis_lock:fence"];
+    const HELPER_SUFFIXES: [&'static [u8]; 2] = [Self::QUEUE_SUFFIX, Self::FENCE_SUFFIX];
 
     const QUEUE_SUFFIX: &'static [u8] = b":redis_lock:queue";
+    const FENCE_SUFFIX: &'static [u8] = b":redis_lock:fence";
 
     /// Far more than any name needs; beyond it copies of a key fill the memory of a process.
     const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -55,6 +56,14 @@ impl Key {
         &self.queue
     }
 
+    /// The key of its last fence, which is in its slot as well. Not kept: only few locks have one.
+    pub fn fence(&self) -> Vec<u8> {
+        let mut key = Vec::with_capacity(self.len + slot::MOST_ADDED + Self::FENCE_SUFFIX.len());
+        key.extend_from_slice(self.as_bytes());
+        slot::lengthen(&mut key, Self::FENCE_SUFFIX);
+        key
+    }
+
     /// The channel on which the waiter of this name is told.
     pub fn channel(&self, ear: &str) -> Vec<u8> {
         let beside = self.queue.strip_suffix(b"queue").unwrap_or_default();
@@ -84,9 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_begins_with_its_key_and_is_in_its_slot() {
+    fn helper_keys_begin_with_the_key_and_are_in_its_slot() {
         let key = Key::new(b"app:{a}", b"b").unwrap();
         assert_eq!(key.queue(), b"app:{a}b:redis_lock:queue");
+        assert_eq!(key.fence(), b"app:{a}b:redis_lock:fence");
         assert_eq!(key.channel("0123"), b"app:{a}b:redis_lock:0123");
         let mut random = 1_u64;
         let mut below = |bound: u64| {
@@ -103,9 +113,11 @@ mod tests {
                 })
                 .collect();
             let key = Key::new(b"", &name).unwrap();
-            let queue = key.queue();
-            assert!(queue.starts_with(&name) && queue.ends_with(b":redis_lock:queue"), "{}", queue.escape_ascii());
-            assert_eq!(slot::of(queue), slot::of(&name), "{}", queue.escape_ascii());
+            for (helper, end) in [(key.queue(), "queue"), (&key.fence()[..], "fence")] {
+                let end = format!(":redis_lock:{end}");
+                assert!(helper.starts_with(&name) && helper.ends_with(end.as_bytes()), "{}", helper.escape_ascii());
+                assert_eq!(slot::of(helper), slot::of(&name), "{}", helper.escape_ascii());
+            }
         }
     }
 }

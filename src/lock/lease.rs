@@ -17,7 +17,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 pub use super::word::State;
-use super::{keys::Key, time::Moment, token::Token, ttl::Ttl, word::Word};
+use super::{fence::Fence, keys::Key, time::Moment, token::Token, ttl::Ttl, word::Word};
 
 #[derive(Debug)]
 pub struct Lease {
@@ -32,6 +32,8 @@ pub struct Lease {
     greatest_ttl: AtomicU64,
     tainted: AtomicBool,
     loss_was_noticed: AtomicBool,
+    /// 0: none.
+    fence: AtomicU64,
 }
 
 /// The right to send a request that may prolong a lease, or cut it short.
@@ -81,6 +83,7 @@ impl Lease {
             greatest_ttl: AtomicU64::new(0),
             tainted: AtomicBool::new(false),
             loss_was_noticed: AtomicBool::new(false),
+            fence: AtomicU64::new(0),
         }
     }
 
@@ -104,6 +107,15 @@ impl Lease {
 
     pub fn process(&self) -> u64 {
         self.process
+    }
+
+    /// That of its last acquire. None: it came with none.
+    pub fn fence(&self) -> Option<Fence> {
+        Fence::new(self.fence.load(SeqCst))
+    }
+
+    pub fn set_fence(&self, fence: Option<Fence>) {
+        self.fence.store(fence.map_or(0, Fence::number), SeqCst);
     }
 
     fn word(&self) -> Word {
@@ -203,8 +215,9 @@ impl Lease {
     }
 
     /// An acquire that was sent at `sent` was granted.
-    pub fn granted(&self, sent: Moment, ttl: Ttl) {
+    pub fn granted(&self, sent: Moment, ttl: Ttl, fence: Option<Fence>) {
         self.loss_was_noticed.store(false, SeqCst);
+        self.set_fence(fence);
         self.set_valid(sent, ttl, |_| true);
     }
 
@@ -346,7 +359,7 @@ mod tests {
     fn valid_from_before_the_request_until_the_drift() {
         let lease = lease();
         assert!(!lease.is_valid(at(0)) && !lease.is_expired(at(0)));
-        lease.granted(at(100), ttl(1.0));
+        lease.granted(at(100), ttl(1.0), None);
         assert!(lease.is_valid(at(100)) && lease.is_valid(at(1087)));
         assert!(!lease.is_valid(at(1088)) && lease.is_expired(at(1088)));
     }
@@ -354,20 +367,20 @@ mod tests {
     #[test]
     fn a_request_of_unknown_fate_bounds_all_later_validity() {
         let lease = lease();
-        lease.granted(at(0), ttl(30.0));
+        lease.granted(at(0), ttl(30.0), None);
         lease.unknown(at(1_000), ttl(2.0));
         assert_eq!(lease.valid_until(), until(1_000, 2.0));
         // It may run as late as it likes: a longer refresh cannot be trusted for longer.
-        lease.granted(at(2_000), ttl(30.0));
+        lease.granted(at(2_000), ttl(30.0), None);
         assert_eq!(lease.valid_until(), until(2_000, 2.0));
-        lease.granted(at(3_000), ttl(1.0));
+        lease.granted(at(3_000), ttl(1.0), None);
         assert_eq!(lease.valid_until(), until(3_000, 1.0));
     }
 
     #[test]
     fn an_unknown_longer_ttl_does_not_prolong() {
         let lease = lease();
-        lease.granted(at(0), ttl(2.0));
+        lease.granted(at(0), ttl(2.0), None);
         lease.unknown(at(100), ttl(30.0));
         assert_eq!(lease.valid_until(), until(0, 2.0));
     }
@@ -375,7 +388,7 @@ mod tests {
     #[test]
     fn lost_and_settled_are_not_the_same() {
         let lease = lease();
-        lease.granted(at(0), ttl(30.0));
+        lease.granted(at(0), ttl(30.0), None);
         lease.not_ours();
         assert!(lease.is_expired(at(1)) && !lease.is_valid(at(1)) && !lease.may_live());
         lease.settled();
@@ -385,12 +398,12 @@ mod tests {
     #[test]
     fn the_next_lease_of_a_token_knows_of_its_requests_but_is_not_lost() {
         let lease = lease();
-        lease.granted(at(0), ttl(30.0));
+        lease.granted(at(0), ttl(30.0), None);
         lease.unknown(at(0), ttl(2.0));
         lease.not_ours();
         let next = lease.again(0);
         assert!(lease.is_expired(at(1)) && !next.is_expired(at(1)) && !next.is_valid(at(1)));
-        next.granted(at(1_000), ttl(30.0));
+        next.granted(at(1_000), ttl(30.0), None);
         assert_eq!(next.valid_until(), until(1_000, 2.0));
         assert_eq!(next.gone_by(at(0)), at(30_000));
         assert!(!next.is_tainted());
@@ -403,7 +416,7 @@ mod tests {
         let lease = lease();
         let first = Lease::prolong(&lease).unwrap();
         assert!(Lease::prolong(&lease).is_none());
-        lease.granted(at(0), ttl(1.0));
+        lease.granted(at(0), ttl(1.0), None);
         assert!(Lease::renew(&lease, at(1)).is_none());
         drop(first);
         let renewal = Lease::renew(&lease, at(1)).unwrap();
@@ -415,7 +428,7 @@ mod tests {
     #[test]
     fn a_renewal_prolongs_what_is_valid_and_brings_nothing_back() {
         let lease = lease();
-        lease.granted(at(0), ttl(1.0));
+        lease.granted(at(0), ttl(1.0), None);
         lease.renewed(at(300), ttl(1.0), at(301));
         assert_eq!(lease.valid_until(), until(300, 1.0));
         lease.renewed(at(1200), ttl(1.0), at(1288));
@@ -429,7 +442,7 @@ mod tests {
     #[test]
     fn what_a_renewal_is_answered_after_the_release_is_no_loss() {
         let lease = lease();
-        lease.granted(at(0), ttl(1.0));
+        lease.granted(at(0), ttl(1.0), None);
         let leaving = lease.leaving();
         assert!(!lease.renewal_refused() && Lease::renew(&lease, at(1)).is_none());
         assert!(!lease.is_over(at(2_000)));
@@ -442,7 +455,7 @@ mod tests {
     #[test]
     fn a_release_that_failed_leaves_the_lease_to_the_keeper() {
         let lease = lease();
-        lease.granted(at(0), ttl(1.0));
+        lease.granted(at(0), ttl(1.0), None);
         drop(lease.leaving());
         assert!(Lease::renew(&lease, at(1)).is_some());
         let leaving = lease.leaving();
@@ -450,7 +463,7 @@ mod tests {
         drop(leaving);
         assert!(lease.is_expired(at(1)) && !lease.may_live(), "it has not");
 
-        lease.granted(at(0), ttl(1.0));
+        lease.granted(at(0), ttl(1.0), None);
         assert!(lease.renewal_refused() && lease.state() == State::Lost && lease.notice_loss() && !lease.notice_loss());
     }
 }
@@ -466,7 +479,7 @@ mod races {
     fn held() -> Arc<Lease> {
         let key = Arc::new(Key::new(b"", b"k").unwrap());
         let lease = Lease::new(key, Token::new([0; 16], None), 0);
-        lease.granted(at(0), ttl(10));
+        lease.granted(at(0), ttl(10), None);
         Arc::new(lease)
     }
 

@@ -4,6 +4,7 @@ pub mod acquire;
 pub mod backoff;
 pub mod engine;
 pub mod error;
+pub mod fence;
 pub mod keys;
 pub mod lease;
 mod line;

@@ -4,10 +4,25 @@ use std::time::Duration;
 
 use super::{error::BadValue, time::Moment, ttl::Ttl};
 
+/// What an acquire asks of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub ttl: Ttl,
+    /// Whether a fence comes with it.
+    pub fencing: bool,
+}
+
+/// Nothing but the key.
+impl From<Ttl> for Terms {
+    fn from(ttl: Ttl) -> Self {
+        Self { ttl, fencing: Options::FENCING }
+    }
+}
+
 /// Of one lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    pub ttl: Ttl,
+    pub terms: Terms,
     /// Whether the keeper renews the lease.
     pub renew: bool,
     /// How long after the acquire it does so at most; `Duration::MAX`: no limit.
@@ -23,12 +38,13 @@ pub struct Options {
 
 impl Options {
     pub const INTERRUPT: bool = false;
+    pub const FENCING: bool = false;
     pub const AUTO_RELEASE: bool = true;
     /// A shorter lease would not outlive a few lost requests, and keep a thread busy.
     pub const LEAST_RENEWED: Duration = Duration::from_millis(100);
 
     pub fn is_too_short_to_renew(&self) -> bool {
-        self.renew && self.ttl.as_duration() < Self::LEAST_RENEWED
+        self.renew && self.terms.ttl.as_duration() < Self::LEAST_RENEWED
     }
 }
 

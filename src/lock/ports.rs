@@ -6,9 +6,10 @@
 use std::{os::fd::RawFd, sync::Arc};
 
 use super::{
+    fence::Fence,
     keys::Key,
     lease::Lease,
-    options::Limits,
+    options::{Limits, Terms},
     queue::{Place, Queued},
     time::Moment,
     token::{Holder, Token},
@@ -51,11 +52,11 @@ pub struct Call<'a> {
 pub trait Store {
     /// Its address as messages say it: no user, no password.
     fn name(&self) -> &str;
-    /// Sets the key if it is free. A token that holds it already is refused.
-    fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote;
+    /// Sets the key if it is free. A token that holds it already may be refused, or be granted it as by `ask`.
+    fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote;
     /// Takes the key if it is free. If the token holds it already, that is success, and its ttl starts anew. With a
     /// place, those before it come first, and who does not get the key is in the queue afterwards.
-    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote;
+    fn ask(&self, key: &Key, token: &Token, terms: Terms, place: Option<&Place>, call: &Call) -> Vote;
     /// Takes the place out of the queue. Frees the key if the token holds it: the first waiter that can be told has it.
     fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed;
     /// Starts the ttl anew if the token holds the key.
@@ -116,7 +117,8 @@ pub enum Woken {
 
 #[derive(Debug)]
 pub enum Vote {
-    Granted,
+    /// With a fence, if one was asked for.
+    Granted(Option<Fence>),
     /// Someone else holds the key; who, if the answer told.
     Refused(Option<Busy>),
     Unknown(Fault),

@@ -84,6 +84,13 @@ impl<'a> Args<'a> {
         }
     }
 
+    pub fn optional_int(&mut self, position: u32) -> Result<Option<i64>, Stop> {
+        match self.given(position) {
+            None => Ok(None),
+            value => self.as_int(position, value, c"must be of type ?int, %s given").map(Some),
+        }
+    }
+
     /// Seconds to wait.
     pub fn wait(&mut self, position: u32) -> Result<Option<Duration>, Stop> {
         let value = self.value(position);
@@ -165,6 +172,19 @@ impl<'a> Args<'a> {
         // SAFETY: both are valid.
         if unsafe { zend::zend_parse_arg_double_slow(value, &mut float, position) } {
             return Ok(float);
+        }
+        Err(self.type_error(position, value, expected))
+    }
+
+    fn as_int(&self, position: u32, value: Option<&'a mut Zval>, expected: &CStr) -> Result<i64, Stop> {
+        let Some(value) = value else { return Err(Stop::Thrown) };
+        if let Some(int) = value.long().filter(|_| value.is_long()) {
+            return Ok(int);
+        }
+        let mut int = 0;
+        // SAFETY: both are valid.
+        if unsafe { zend::zend_parse_arg_long_slow(value, &mut int, position) } {
+            return Ok(int);
         }
         Err(self.type_error(position, value, expected))
     }

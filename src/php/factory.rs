@@ -8,7 +8,7 @@ use super::{
     args::Args,
     lock::RedisLock,
     lock_args::{LockArgs, Otherwise},
-    lock_class::restored_token,
+    lock_class::{restored_fence, restored_token},
     method::{self, Class, Method, Stop, handler, method, object, optional, registered_class, required},
     settings,
     stores::{self, SharedStore},
@@ -34,7 +34,7 @@ impl Class for RedisLockFactory {
     }
 
     fn construct(args: &mut Args) -> Result<Self, Stop> {
-        args.expect(0, 7)?;
+        args.expect(0, 8)?;
         let address = args.optional_string(1)?;
         let prefix = args.optional_string(2)?;
         let given = LockArgs::read(args, 3, Otherwise::Settings)?;
@@ -48,7 +48,9 @@ impl Class for RedisLockFactory {
     fn methods() -> Vec<Method> {
         let text = |name| required(name, DataType::String);
         let create = [text("key")].into_iter().chain(LockArgs::list(Otherwise::Factory)).collect();
-        let restore = [text("key"), text("token")].into_iter().chain(LockArgs::list(Otherwise::Factory)).collect();
+        let fence = optional("fence", DataType::Long, "null");
+        let restore = [text("key"), text("token")].into_iter().chain(LockArgs::list(Otherwise::Factory));
+        let restore = restore.chain([fence]).collect();
         vec![
             method("createLock", handler!(create_lock), 1, create, object(RedisLock::CLASS_NAME)),
             method("restoreLock", handler!(restore_lock), 2, restore, object(RedisLock::CLASS_NAME)),
@@ -57,7 +59,7 @@ impl Class for RedisLockFactory {
 }
 
 fn create_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
-    args.expect(1, 6)?;
+    args.expect(1, 7)?;
     let name = args.string(1)?;
     let factory = args.this::<RedisLockFactory>()?;
     let options = LockArgs::read(args, 2, Otherwise::Factory)?.over(args, factory.options)?;
@@ -66,14 +68,15 @@ fn create_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
 }
 
 fn restore_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
-    args.expect(2, 7)?;
+    args.expect(2, 9)?;
     let name = args.string(1)?;
     let token = args.string(2)?;
     let factory = args.this::<RedisLockFactory>()?;
     let options = LockArgs::read(args, 3, Otherwise::Factory)?.over(args, factory.options)?;
+    let fence = restored_fence(args, 3 + LockArgs::COUNT)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
     let token = restored_token(args, token)?;
-    give(value, RedisLock::restored(key, token, options, factory.store.clone()))
+    give(value, RedisLock::restored(key, token, fence, options, factory.store.clone()))
 }
 
 fn give(value: &mut Zval, lock: RedisLock) -> Result<(), Stop> {

@@ -21,9 +21,10 @@ use crate::{
         acquire::{Acquire, Acquired},
         engine::Engine,
         error::Error,
+        fence::Fence,
         keys::Key,
         lease::{Lease, State},
-        options::Options,
+        options::{Options, Terms},
         ports::{Clock, Interrupt, Subscription},
         time::Moment,
         token::{Holder, Token},
@@ -66,10 +67,12 @@ impl RedisLock {
     }
 
     /// A handle on a lease of which nothing is known but its token.
-    pub fn restored(key: Key, token: Token, options: Options, store: Rc<SharedStore>) -> Self {
+    pub fn restored(key: Key, token: Token, fence: Option<Fence>, options: Options, store: Rc<SharedStore>) -> Self {
         let mut lock = Self::new(key, options, store);
         lock.owner = Some(token.clone());
-        lock.lease.replace(Some(Arc::new(Lease::new(lock.key.clone(), token, fork::process()))));
+        let lease = Lease::new(lock.key.clone(), token, fork::process());
+        lease.set_fence(fence);
+        lock.lease.replace(Some(Arc::new(lease)));
         lock
     }
 
@@ -93,7 +96,7 @@ impl RedisLock {
         loop {
             let lease = self.next_lease()?;
             let what = Acquire {
-                ttl: self.options.ttl,
+                terms: self.options.terms,
                 start,
                 wait,
                 poll: self.options.poll,
@@ -130,7 +133,7 @@ impl RedisLock {
 
     /// The keeper does, from now on: renews it, where that is to be, or only watches for its end.
     fn look_after(&self, lease: &Arc<Lease>, renew: bool) -> io::Result<Kept> {
-        let Options { ttl, max_hold, limits, .. } = self.options;
+        let Options { terms: Terms { ttl, .. }, max_hold, limits, .. } = self.options;
         let upkeep = renew.then(|| {
             let until = self.renewed_until.get().unwrap_or_else(|| SystemClock.now().plus(max_hold));
             self.renewed_until.set(Some(until));
@@ -232,7 +235,7 @@ impl RedisLock {
         };
         let _use = self.begin("refresh")?;
         let pump = Pump::default();
-        let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.ttl));
+        let refreshed = self.engine(&pump).refresh(&lease, ttl.unwrap_or(self.options.terms.ttl));
         // Whatever came of it: what is believed may have become less.
         self.kept().into_iter().for_each(keeper::look_again);
         match &refreshed {
@@ -275,6 +278,11 @@ impl RedisLock {
 
     pub fn token(&self) -> Option<Token> {
         self.lease().filter(|lease| lease.is_worth_knowing()).map(|lease| lease.token().clone())
+    }
+
+    /// Also of a lease that was lost: it is what its late writes are refused by.
+    pub fn fence(&self) -> Option<Fence> {
+        self.lease().filter(|lease| lease.state() != State::Settled)?.fence()
     }
 
     pub fn holder(&self) -> Result<Option<Holder>, Stop> {

@@ -1,5 +1,5 @@
 //! The options of a lock that constructors and factories have in common, in their order: ttl, renew, maxHold, interrupt,
-//! autoRelease.
+//! fencing, autoRelease.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::lock::{
     error::BadValue,
-    options::{Options, max_hold_from_seconds},
+    options::{Options, Terms, max_hold_from_seconds},
     ttl::Ttl,
 };
 
@@ -30,11 +30,12 @@ pub struct LockArgs {
     renew: Option<bool>,
     max_hold: Option<Duration>,
     interrupt: Option<bool>,
+    fencing: Option<bool>,
     auto_release: Option<bool>,
 }
 
 impl LockArgs {
-    pub const COUNT: u32 = 5;
+    pub const COUNT: u32 = 6;
 
     pub fn list(otherwise: Otherwise) -> [Arg<'static>; Self::COUNT as usize] {
         let flag = |name, default| {
@@ -50,6 +51,7 @@ impl LockArgs {
             optional("renew", DataType::Bool, "null"),
             optional("maxHold", DataType::Double, "null"),
             flag("interrupt", Options::INTERRUPT),
+            flag("fencing", Options::FENCING),
             flag("autoRelease", Options::AUTO_RELEASE),
         ]
     }
@@ -69,7 +71,8 @@ impl LockArgs {
                 Some(seconds) => Some(args.check(first + 2, max_hold_from_seconds(seconds))?),
             },
             interrupt: flag(args, first + 3, Options::INTERRUPT)?,
-            auto_release: flag(args, first + 4, Options::AUTO_RELEASE)?,
+            fencing: flag(args, first + 4, Options::FENCING)?,
+            auto_release: flag(args, first + 5, Options::AUTO_RELEASE)?,
         })
     }
 
@@ -82,7 +85,10 @@ impl LockArgs {
     /// With a factory's options for what was not asked for.
     pub fn over(self, args: &Args, options: Options) -> Result<Options, Stop> {
         let options = Options {
-            ttl: self.ttl.unwrap_or(options.ttl),
+            terms: Terms {
+                ttl: self.ttl.unwrap_or(options.terms.ttl),
+                fencing: self.fencing.unwrap_or(options.terms.fencing),
+            },
             renew: self.renew.unwrap_or(options.renew),
             max_hold: self.max_hold.unwrap_or(options.max_hold),
             interrupt: self.interrupt.unwrap_or(options.interrupt),

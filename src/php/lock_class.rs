@@ -23,6 +23,7 @@ use crate::{
     keeper,
     lock::{
         error::BadValue,
+        fence::Fence,
         keys::Key,
         options::Options,
         token::{Holder, Token},
@@ -34,14 +35,14 @@ registered_class!(RedisLock);
 
 impl Class for RedisLock {
     const RETURN_STATIC: &'static [&'static str] = &["restore"];
-    const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 6), ("restore", 1), ("restore", 7)];
+    const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 7), ("restore", 1), ("restore", 8)];
 
     fn constructor_args() -> (usize, Vec<Arg<'static>>) {
         (1, [required("key", DataType::String)].into_iter().chain(lock_options()).collect())
     }
 
     fn construct(args: &mut Args) -> Result<Self, Stop> {
-        args.expect(1, 8)?;
+        args.expect(1, 9)?;
         let name = args.string(1)?;
         let given = Given::read(args, 2)?;
         let key = args.check(1, Key::new(&given.prefix, name))?;
@@ -53,7 +54,8 @@ impl Class for RedisLock {
         let ttl = optional("ttl", DataType::Double, "null");
         let critical = required("critical", DataType::Callable);
         let handle = [required("key", DataType::String), required("token", DataType::String)];
-        let handle = handle.into_iter().chain(lock_options()).collect();
+        let fence = optional("fence", DataType::Long, "null");
+        let handle = handle.into_iter().chain(lock_options()).chain([fence]).collect();
         vec![
             method("acquire", handler!(acquire), 0, vec![wait("0.0")], BOOL),
             method("synchronized", handler!(synchronized), 1, vec![critical, wait("null")], MIXED),
@@ -64,6 +66,7 @@ impl Class for RedisLock {
             method("getRemainingLifetime", handler!(get_remaining_lifetime), 0, vec![], nullable(DataType::Double)),
             method("getKey", handler!(get_key), 0, vec![], STRING),
             method("getToken", handler!(get_token), 0, vec![], nullable(DataType::String)),
+            method("getFence", handler!(get_fence), 0, vec![], nullable(DataType::Long)),
             method("getHolder", handler!(get_holder), 0, vec![], nullable(DataType::Array)),
             method("forceRelease", handler!(force_release), 0, vec![], BOOL),
             static_method(method("stats", handler!(stats), 0, vec![], ARRAY)),
@@ -79,13 +82,14 @@ fn lock_options() -> impl Iterator<Item = Arg<'static>> {
 }
 
 fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
-    args.expect(2, 9)?;
+    args.expect(2, 11)?;
     let name = args.string(1)?;
     let token = args.string(2)?;
     let given = Given::read(args, 3)?;
+    let fence = restored_fence(args, 11)?;
     let key = args.check(1, Key::new(&given.prefix, name))?;
     let token = restored_token(args, token)?;
-    let lock = RedisLock::restored(key, token, given.options, given.store);
+    let lock = RedisLock::restored(key, token, fence, given.options, given.store);
     method::instantiate(value, args.called_class(), lock)
 }
 
@@ -95,6 +99,13 @@ pub fn restored_token(args: &Args, token: &[u8]) -> Result<Token, Stop> {
         args.check(2, Err(BadValue("must not be empty".into())))?;
     }
     Ok(Token::from_bytes(token))
+}
+
+/// The fence that the lease came with.
+pub fn restored_fence(args: &mut Args, position: u32) -> Result<Option<Fence>, Stop> {
+    let Some(number) = args.optional_int(position)? else { return Ok(None) };
+    let fence = u64::try_from(number).ok().and_then(Fence::new);
+    args.check(position, fence.map(Some).ok_or_else(|| BadValue("must be a fence: from 1 to 9007199254740991".into())))
 }
 
 /// The options that constructor and `restore` share, from the position of `ttl` on.
@@ -179,6 +190,14 @@ fn get_token(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     args.expect(0, 0)?;
     if let Some(token) = args.this::<RedisLock>()?.token() {
         value.set_zend_string(ZendStr::new(token.as_bytes(), false));
+    }
+    Ok(())
+}
+
+fn get_fence(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
+    args.expect(0, 0)?;
+    if let Some(fence) = args.this::<RedisLock>()?.fence() {
+        value.set_long(i64::try_from(fence.number()).unwrap_or(i64::MAX));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use ext_php_rs::{
 use super::{exceptions, method::Stop};
 use crate::lock::{
     error::BadValue,
-    options::{Limits, Options, Poll, positive_duration},
+    options::{Limits, Options, Poll, Terms, positive_duration},
     ttl::{self, Ttl},
 };
 
@@ -78,11 +78,12 @@ pub fn prefix() -> Vec<u8> {
 
 /// What a lock is to be, if nothing else is asked for. `ttl`: instead of the setting, which is then not looked at.
 pub fn options(ttl: Option<Ttl>) -> Result<Options, Stop> {
+    let ttl = match ttl {
+        Some(ttl) => ttl,
+        None => checked(c"redis_lock.ttl", Ttl::from_seconds)?,
+    };
     Ok(Options {
-        ttl: match ttl {
-            Some(ttl) => ttl,
-            None => checked(c"redis_lock.ttl", Ttl::from_seconds)?,
-        },
+        terms: Terms { ttl, fencing: Options::FENCING },
         renew: flag(c"redis_lock.renew"),
         max_hold: Duration::MAX,
         interrupt: Options::INTERRUPT,

@@ -15,6 +15,7 @@ use ext_php_rs::{
 
 unsafe extern "C" {
     pub fn zend_parse_arg_double_slow(arg: *const Zval, dest: *mut f64, position: u32) -> bool;
+    pub fn zend_parse_arg_long_slow(arg: *const Zval, dest: *mut i64, position: u32) -> bool;
     pub fn zend_parse_arg_bool_slow(arg: *const Zval, dest: *mut bool, position: u32) -> bool;
     pub fn zend_parse_arg_str_slow(arg: *mut Zval, dest: *mut *mut zend_string, position: u32) -> bool;
     pub fn zend_argument_type_error(position: u32, format: *const c_char, ...);

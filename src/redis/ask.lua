@@ -1,20 +1,16 @@
 -- Takes the key if it is free. If the token holds it already, its ttl starts anew. With a place in the queue, those
 -- before it come first, and who does not get the key is in the queue afterwards.
--- KEYS     the key, its queue
+-- KEYS     the key, its queue; of who wants a fence also the key of the last one
 -- ARGV     token, ttl in milliseconds; of who may wait also the entry in the queue, whether it can be told ('1' or '0'),
 --          and its ticket, if it has one
--- returns  1: the token holds the key
+-- returns  1, or the fence: the token holds the key
 --          {value, milliseconds left}: someone else does, and we are in no queue
 --          {value, milliseconds left, ticket, number of those before it, whether it is heard: 1, 0, or 2 where that
 --          cannot be known}: we wait
 --          (value: empty where it is no string, or too long for a token; milliseconds: -1 where the key has no ttl)
 local token, ttl, entry, is_told, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 local value = redis.pcall('GET', KEYS[1])
-if value == token then
-  redis.call('PEXPIRE', KEYS[1], ttl)
-  if entry then redis.pcall('ZREM', KEYS[2], entry) end
-  return 1
-end
+local is_ours = value == token
 
 if not value then
   local first = entry and redis.pcall('ZRANGE', KEYS[2], '0', '0', 'WITHSCORES')
@@ -24,11 +20,30 @@ if not value then
     is_offered = offer(first, entry, tonumber(ticket or ''), is_told)
     if not is_offered then redis.pcall('ZREM', KEYS[2], entry) end
   end
-  if not is_offered then
-    redis.call('SET', KEYS[1], token, 'PX', ttl)
-    return 1
+  is_ours = not is_offered
+  if is_offered then value = redis.call('GET', KEYS[1]) end
+end
+
+if is_ours then
+  local fence = 1
+  if KEYS[3] then
+    -- Redis 6.2 with lua-replicate-commands off would write nothing after TIME.
+    if redis.replicate_commands then redis.replicate_commands() end
+    local time = redis.call('TIME')
+    local last = redis.call('GET', KEYS[3])
+    fence = math.max(time[1] * 1000000 + time[2], last and (tonumber(last) or 2^53) + 1 or 1)
+    -- Above, numbers are not exact. Nor is that a fence of ours.
+    if fence >= 2^53 or fence % 1 ~= 0 then return redis.error_reply('ERR what the last fence is kept in holds none') end
+    -- Before the key is set: what is refused here has taken nothing.
+    redis.call('SET', KEYS[3], string.format('%.0f', fence), 'PX', string.format('%.0f', ttl + {REMEMBERED}))
   end
-  value = redis.call('GET', KEYS[1])
+  if value then
+    redis.call('PEXPIRE', KEYS[1], ttl)
+    if entry then redis.pcall('ZREM', KEYS[2], entry) end
+  else
+    redis.call('SET', KEYS[1], token, 'PX', ttl)
+  end
+  return fence
 end
 
 if type(value) == 'table' then

@@ -2,7 +2,10 @@
 //!
 //! What is the same in every request stands in their text, and is not sent: each argument costs the server time.
 
-use crate::lock::queue::{DROPPED_AT_ONCE, OFFER, OFFER_UNTOLD, QUEUE_TTL};
+use crate::lock::{
+    fence::Fence,
+    queue::{DROPPED_AT_ONCE, OFFER, OFFER_UNTOLD, QUEUE_TTL},
+};
 
 pub struct Script {
     text: String,
@@ -18,6 +21,7 @@ impl Script {
             .replace("{DROPPED_AT_ONCE}", &DROPPED_AT_ONCE.to_string())
             .replace("{OFFER}", &OFFER.as_millis().to_string())
             .replace("{OFFER_UNTOLD}", &OFFER_UNTOLD.as_millis().to_string())
+            .replace("{REMEMBERED}", &Fence::REMEMBERED.as_millis().to_string())
             .replace("{QUEUE_TTL}", &QUEUE_TTL.as_millis().to_string());
         let sha = redis::Script::new(&text).get_hash().into();
         Self { text, sha }

@@ -6,7 +6,9 @@ use redis::Value;
 
 use super::{endpoint::Endpoint, errors, node::Node, scripts::Scripts, servers::Server, wakeup::Subscriber};
 use crate::lock::{
+    fence::Fence,
     keys::Key,
+    options::Terms,
     ports::{Busy, Call, Cause, Fault, Freed, Occupant, Renewal, Store, Subscription, Vote},
     queue::{Place, Queued},
     token::{Holder, Token},
@@ -45,30 +47,35 @@ impl Store for Single {
         self.endpoint.name()
     }
 
-    fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
-        let ttl = ttl.as_millis().to_string();
+    fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {
+        if terms.fencing {
+            return self.ask(key, token, terms, None, call);
+        }
+        let ttl = terms.ttl.as_millis().to_string();
         let words = [b"SET", key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
         let reply = self.node.command(call, &words);
         match reply {
-            Ok(Value::Okay) => Vote::Granted,
+            Ok(Value::Okay) => Vote::Granted(None),
             Ok(Value::Nil) => Vote::Refused(None),
             Ok(_) => Vote::Unknown(self.node.unexpected()),
             Err(fault) => Vote::Unknown(without(token, fault)),
         }
     }
 
-    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote {
-        let ttl = ttl.as_millis().to_string();
+    fn ask(&self, key: &Key, token: &Token, terms: Terms, place: Option<&Place>, call: &Call) -> Vote {
+        let ttl = terms.ttl.as_millis().to_string();
+        let fence = terms.fencing.then(|| key.fence());
+        let mut keys = vec![key.as_bytes(), key.queue()];
+        keys.extend(fence.as_deref());
         let entry = place.map(|place| place.entry(token));
         let ticket = place.and_then(|place| place.ticket).map(|ticket| ticket.to_string());
         let entry = entry.as_deref();
         let ticket = ticket.as_deref().map(str::as_bytes);
         let is_told = place.map(|place| if place.is_told { &b"1"[..] } else { b"0" });
         let arguments = [Some(token.as_bytes()), Some(ttl.as_bytes()), entry, is_told, ticket];
-        match self.node.script(call, &self.scripts.ask, &[key.as_bytes(), key.queue()], &arguments) {
-            Ok(Value::Int(1)) => Vote::Granted,
-            Ok(value) => match busy(&value) {
-                Some(busy) => Vote::Refused(Some(busy)),
+        match self.node.script(call, &self.scripts.ask, &keys, &arguments) {
+            Ok(value) => match vote(&value, terms) {
+                Some(vote) => vote,
                 None => Vote::Unknown(self.node.unexpected()),
             },
             Err(fault) => Vote::Unknown(without(token, fault)),
@@ -110,6 +117,15 @@ impl Store for Single {
 
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
         Ok(Box::new(self.subscriber.listener(key)?))
+    }
+}
+
+/// What `ask` answered. None: that is no answer of its.
+fn vote(reply: &Value, terms: Terms) -> Option<Vote> {
+    match reply {
+        Value::Int(1) if !terms.fencing => Some(Vote::Granted(None)),
+        Value::Int(fence) if terms.fencing => Some(Vote::Granted(Some(Fence::new(u64::try_from(*fence).ok()?)?))),
+        reply => busy(reply).map(|busy| Vote::Refused(Some(busy))),
     }
 }
 

@@ -14,6 +14,7 @@ use std::{
 use redis_lock::{
     lock::{
         keys::Key,
+        options::Terms,
         ports::{Busy, Cause, Freed, Renewal, Store, Vote},
         token::{Holder, Token},
         ttl::Ttl,
@@ -51,9 +52,10 @@ fn tokens() -> [Token; 4] {
 fn any_request(random: &mut Random, keys: &[Key], ttl: impl Fn(&mut Random) -> Ttl) -> Request {
     let key = keys[random.below(keys.len() as u64) as usize].clone();
     let token = tokens()[random.below(4) as usize].clone();
+    let any_terms = |random: &mut Random| Terms { ttl: ttl(random), fencing: random.below(2) == 0 };
     match random.below(7) {
-        0 | 1 => Request::Try(key, token, ttl(random)),
-        2 | 3 => Request::Ask(key, token, ttl(random), None),
+        0 | 1 => Request::Try(key, token, any_terms(random)),
+        2 | 3 => Request::Ask(key, token, any_terms(random), None),
         4 => Request::Leave(key, token, None),
         5 => Request::Refresh(key, token, ttl(random)),
         _ => Request::Occupant(key),
@@ -70,8 +72,8 @@ fn is_same_holder(a: &Holder, b: &Holder) -> bool {
 
 fn is_same(request: &Request, a: &Answer, b: &Answer) -> bool {
     match (a, b) {
-        (Answer::Vote(Vote::Granted), Answer::Vote(Vote::Granted))
-        | (Answer::Freed(Freed::Freed), Answer::Freed(Freed::Freed))
+        (Answer::Vote(Vote::Granted(a)), Answer::Vote(Vote::Granted(b))) => a.is_some() == b.is_some(),
+        (Answer::Freed(Freed::Freed), Answer::Freed(Freed::Freed))
         | (Answer::Freed(Freed::NotOurs), Answer::Freed(Freed::NotOurs))
         | (Answer::Renewal(Renewal::Renewed), Answer::Renewal(Renewal::Renewed))
         | (Answer::Renewal(Renewal::Lost), Answer::Renewal(Renewal::Lost))
@@ -195,9 +197,9 @@ fn a_key_that_is_no_lock_is_busy_and_never_touched() {
         for (expire, remaining) in [(&["PERSIST", "key"][..], None), (&["PEXPIRE", "key", "900000"], Some(ms(900_000)))]
         {
             server.query::<()>(expire);
-            let vote = store.try_acquire(&key, &token(1), ttl(1_000), &host.call());
+            let vote = store.try_acquire(&key, &token(1), ttl(1_000).into(), &host.call());
             assert!(matches!(vote, Vote::Refused(None)), "{vote:?}");
-            let Vote::Refused(Some(busy)) = store.ask(&key, &token(1), ttl(1_000), None, &host.call()) else {
+            let Vote::Refused(Some(busy)) = store.ask(&key, &token(1), ttl(1_000).into(), None, &host.call()) else {
                 panic!()
             };
             assert!(is_same_holder(&busy.holder, &Holder { remaining, ..Holder::default() }), "{busy:?}");
@@ -223,7 +225,7 @@ fn another_programs_value_is_busy_and_named_by_nobody() {
     // As long as a token may be, and longer: of that one only its ttl is told.
     for value in [vec![b'x'; 256], vec![b'0'; 257], vec![0; 1 << 20]] {
         server.query::<()>(&[b"SET", &b"key"[..], &value]);
-        let vote = store.ask(&key("key"), &token(1), ttl(1_000), None, &host.call());
+        let vote = store.ask(&key("key"), &token(1), ttl(1_000).into(), None, &host.call());
         let Vote::Refused(Some(busy)) = vote else { panic!("{vote:?}") };
         assert_eq!(busy, Busy { holder: Holder::default(), queued: None });
         let occupant = store.occupant(&key("key"), &host.call()).unwrap().unwrap();
@@ -244,9 +246,9 @@ fn a_key_of_a_megabyte_is_a_key_like_any_other() {
     let key = key(&"k".repeat(1 << 20));
     for _ in 0..3 {
         let requests = [
-            (Request::Try(key.clone(), token(1), ttl(60_000)), "Vote(Granted)"),
-            (Request::Try(key.clone(), token(2), ttl(60_000)), "Vote(Refused(None))"),
-            (Request::Ask(key.clone(), token(1), ttl(60_000), None), "Vote(Granted)"),
+            (Request::Try(key.clone(), token(1), ttl(60_000).into()), "Vote(Granted(None))"),
+            (Request::Try(key.clone(), token(2), ttl(60_000).into()), "Vote(Refused(None))"),
+            (Request::Ask(key.clone(), token(1), ttl(60_000).into(), None), "Vote(Granted(None))"),
             (Request::Refresh(key.clone(), token(1), ttl(60_000)), "Renewal(Renewed)"),
             (Request::Leave(key.clone(), token(2), None), "Freed(NotOurs)"),
             (Request::Leave(key.clone(), token(1), None), "Freed(Freed)"),

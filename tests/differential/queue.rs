@@ -104,14 +104,16 @@ impl<'a> Scene<'a> {
         let index = self.random.below(5) as usize;
         let (token, place) = (self.waiters[index].token.clone(), self.waiters[index].place.clone());
         let key = self.key.clone();
-        let ask = |ticket| Request::Ask(key.clone(), token.clone(), place.ttl, Some(Place { ticket, ..place.clone() }));
+        let ask = |ticket| {
+            Request::Ask(key.clone(), token.clone(), place.ttl.into(), Some(Place { ticket, ..place.clone() }))
+        };
         let requests = match self.random.below(16) {
             0 => return self.toggle(index),
             1 => return self.let_it_expire(),
             2 => return self.server.query(&["SCRIPT", "FLUSH"]),
             // A look that gives no heed to the queue.
-            3 => [0; 2].map(|_| Request::Try(key.clone(), token.clone(), place.ttl)),
-            4 => [0; 2].map(|_| Request::Ask(key.clone(), token.clone(), place.ttl, None)),
+            3 => [0; 2].map(|_| Request::Try(key.clone(), token.clone(), place.ttl.into())),
+            4 => [0; 2].map(|_| Request::Ask(key.clone(), token.clone(), place.ttl.into(), None)),
             5 => [0; 2].map(|_| Request::Leave(key.clone(), token.clone(), Some(place.clone()))),
             6..=8 => [0; 2].map(|_| Request::Leave(key.clone(), token.clone(), None)),
             9 => {
@@ -190,9 +192,9 @@ fn the_dead_of_a_disaster_are_dropped_a_thousand_at_a_time() {
         let ear = format!("{number:016x}");
         Place { ear, wait: 1, is_told: true, ttl: ttl(5_000), ticket: None }
     };
-    assert!(matches!(store.try_acquire(&key, &token(1), ttl(5_000), &host.call()), Vote::Granted));
+    assert!(matches!(store.try_acquire(&key, &token(1), ttl(5_000).into(), &host.call()), Vote::Granted(_)));
     for number in 1_000..3_500 {
-        let vote = store.ask(&key, &token(number), ttl(5_000), Some(&place(number)), &host.call());
+        let vote = store.ask(&key, &token(number), ttl(5_000).into(), Some(&place(number)), &host.call());
         let Vote::Refused(Some(busy)) = vote else { panic!("{vote:?}") };
         assert_eq!(busy.queued.unwrap().ahead, number - 1_000);
     }
@@ -201,7 +203,7 @@ fn the_dead_of_a_disaster_are_dropped_a_thousand_at_a_time() {
         assert!(matches!(store.leave(&key, &token(1), None, &host.call()), Freed::Freed));
         assert_eq!(server.query::<u64>(&[b"ZCARD", key.queue()]), left);
         assert!(ears.told().is_empty());
-        assert!(matches!(store.try_acquire(&key, &token(1), ttl(5_000), &host.call()), Vote::Granted));
+        assert!(matches!(store.try_acquire(&key, &token(1), ttl(5_000).into(), &host.call()), Vote::Granted(_)));
     }
     assert!(matches!(store.leave(&key, &token(1), None, &host.call()), Freed::Freed));
     assert_eq!(ears.told(), [(key.channel(&place(3_400).ear), b"1".to_vec())]);

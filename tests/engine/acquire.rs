@@ -34,7 +34,7 @@ fn a_free_key_costs_one_request() {
 #[test]
 fn a_key_that_someone_holds_is_busy() {
     let scene = Scene::new();
-    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(5_000)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(5_000).into()));
     let lease = scene.lease(1);
     let acquired = scene.acquire(&lease, &one_try(&scene));
     assert!(matches!(acquired, Ok(Acquired::Busy { .. })), "{acquired:?}");
@@ -68,14 +68,14 @@ fn the_second_request_makes_good_what_the_first_used_up() {
     let lease = scene.lease(1);
     // The lost first request alone takes twice the ttl.
     scene.script([Fate::ReplyLost]);
-    let acquired = scene.acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
+    let acquired = scene.acquire(&lease, &Acquire { terms: ttl(500).into(), ..one_try(&scene) });
     assert!(matches!(acquired, Ok(Acquired::Held)) && lease.is_valid(scene.world.now()), "{acquired:?}");
 }
 
 #[test]
 fn busy_after_a_lost_request_keeps_the_token() {
     let scene = Scene::new();
-    let other = Request::Try(scene.key.clone(), token(2), ttl(30_000));
+    let other = Request::Try(scene.key.clone(), token(2), ttl(30_000).into());
     scene.world.other(&other);
     let lease = scene.lease(1);
     scene.script([Fate::Late]);
@@ -137,7 +137,7 @@ fn an_error_after_a_lost_answer_settles_nothing() {
 #[test]
 fn an_owner_that_holds_the_key_already_is_told_so() {
     let scene = Scene::new();
-    scene.world.other(&Request::Try(scene.key.clone(), token(1), ttl(1_000)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(1), ttl(1_000).into()));
     let lease = scene.lease(1);
     let acquired = scene.acquire(&lease, &Acquire { bare: false, ..one_try(&scene) });
     assert!(matches!(acquired, Ok(Acquired::Held)), "{acquired:?}");
@@ -152,7 +152,7 @@ fn a_lease_that_is_used_up_when_the_answer_comes_is_freed() {
     let scene = Scene::new();
     let lease = scene.lease(1);
     scene.script([Fate::Answered.taking(ms(450), ms(450))]);
-    let acquired = scene.acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
+    let acquired = scene.acquire(&lease, &Acquire { terms: ttl(500).into(), ..one_try(&scene) });
     assert!(matches!(acquired, Err(Error::UsedUp { took, .. }) if took == ms(900)), "{acquired:?}");
     assert_eq!(scene.sent(), "try leave");
     assert!(scene.is_free() && !lease.may_live());
@@ -164,7 +164,7 @@ fn the_drift_is_not_ours_either() {
     let lease = scene.lease(1);
     let validity = Ttl::validity(ttl(500));
     scene.script([Fate::Answered.taking(ms(0), validity)]);
-    let acquired = scene.acquire(&lease, &Acquire { ttl: ttl(500), ..one_try(&scene) });
+    let acquired = scene.acquire(&lease, &Acquire { terms: ttl(500).into(), ..one_try(&scene) });
     assert!(matches!(acquired, Err(Error::UsedUp { .. })), "{acquired:?}");
     assert_eq!(scene.sent(), "try leave");
 }
@@ -219,7 +219,7 @@ fn a_child_believes_and_frees_nothing_of_its_parents() {
     for child_stops in [false, true] {
         let scene = Scene::new();
         let lease = scene.lease(1);
-        let granted_to_the_parent = Request::Try(scene.key.clone(), token(1), ttl(30_000));
+        let granted_to_the_parent = Request::Try(scene.key.clone(), token(1), ttl(30_000).into());
         scene.script([Fate::Forked.while_(move |world| {
             world.other(&granted_to_the_parent);
             world.process.set(1);

@@ -21,7 +21,7 @@ fn longest(wait: u64, call: impl Fn(&Engine, &Scene)) -> Duration {
         let mut random = Random::new(seed);
         let scene = Scene::new();
         if random.below(2) == 0 {
-            scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(500 + random.below(20_000))));
+            scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(500 + random.below(20_000)).into()));
         }
         // From every third request to every hundredth.
         let calm = 3 + seed % 97;
@@ -52,7 +52,11 @@ fn longest(wait: u64, call: impl Fn(&Engine, &Scene)) -> Duration {
 fn an_acquire_ends_in_time() {
     for wait in [0, 1_000, 10_000] {
         let longest = longest(wait, |engine, scene| {
-            drop(engine.acquire(&scene.lease(1), &Acquire { ttl: ttl(900), ..waiting(scene, ms(wait)) }, &mut None));
+            drop(engine.acquire(
+                &scene.lease(1),
+                &Acquire { terms: ttl(900).into(), ..waiting(scene, ms(wait)) },
+                &mut None,
+            ));
         });
         assert!(longest > ms(wait) + World::LIMITS.command, "no test of the bound: {longest:?}");
     }

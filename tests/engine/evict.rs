@@ -13,7 +13,7 @@ use super::{
 
 fn held_by_another() -> Scene {
     let scene = Scene::new();
-    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(600_000)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(600_000).into()));
     scene
 }
 
@@ -24,7 +24,7 @@ fn evict(scene: &Scene) -> Result<bool, Error> {
 /// Meanwhile one holder leaves, and the next one comes.
 fn handed_over(scene: &Scene, from: u64, to: u64) -> Step {
     let leave = Request::Leave(scene.key.clone(), token(from), None);
-    let acquire = Request::Try(scene.key.clone(), token(to), ttl(600_000));
+    let acquire = Request::Try(scene.key.clone(), token(to), ttl(600_000).into());
     Fate::Answered.while_(move |world| {
         world.other(&leave);
         world.other(&acquire);
@@ -65,7 +65,7 @@ fn a_lost_answer_is_asked_for_again_and_hits_no_other_holder() {
         assert_eq!(scene.sent(), "occupant leave leave");
     }
     let scene = held_by_another();
-    let next = Request::Try(scene.key.clone(), token(3), ttl(600_000));
+    let next = Request::Try(scene.key.clone(), token(3), ttl(600_000).into());
     scene.script([
         Fate::Answered.into(),
         Fate::ReplyLost.into(),

@@ -31,13 +31,13 @@ fn one_try(scene: &Scene) -> Acquire {
 }
 
 fn waiting(scene: &Scene, wait: Duration) -> Acquire {
-    Acquire { ttl: ttl(30_000), start: scene.world.now(), wait, poll: POLL, bare: true }
+    Acquire { terms: ttl(30_000).into(), start: scene.world.now(), wait, poll: POLL, bare: true }
 }
 
 /// A lease that is held, for so long.
 fn held(scene: &Scene, ttl: Ttl) -> Lease {
     let lease = scene.lease(1);
-    let acquired = scene.acquire(&lease, &Acquire { ttl, ..one_try(scene) });
+    let acquired = scene.acquire(&lease, &Acquire { terms: ttl.into(), ..one_try(scene) });
     assert!(matches!(acquired, Ok(Acquired::Held)) && lease.is_valid(scene.world.now()), "{acquired:?}");
     scene.sent();
     lease

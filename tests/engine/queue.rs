@@ -31,7 +31,7 @@ const HELD_FOR: u64 = 3_600_000;
 /// A scene in which another holds the key.
 fn busy() -> Scene {
     let scene = Scene::new();
-    scene.world.other(&Request::Try(scene.key.clone(), token(HOLDER), ttl(HELD_FOR)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(HOLDER), ttl(HELD_FOR).into()));
     scene
 }
 
@@ -76,7 +76,7 @@ impl Other {
     }
 
     fn ask(&self, scene: &Scene) -> Request {
-        Request::Ask(scene.key.clone(), token(self.number), ttl(30_000), Some(self.place.clone()))
+        Request::Ask(scene.key.clone(), token(self.number), ttl(30_000).into(), Some(self.place.clone()))
     }
 
     fn is_told(&self, world: &World) -> bool {
@@ -177,7 +177,7 @@ fn an_offer_that_is_over_when_it_is_asked_for_is_told_once() {
     // The machine sleeps through the offer, and another has the key when it wakes.
     scene.world.after(ms(450), {
         let release = release(&scene);
-        let another = Request::Try(scene.key.clone(), token(3), ttl(HELD_FOR));
+        let another = Request::Try(scene.key.clone(), token(3), ttl(HELD_FOR).into());
         move |world| {
             world.other(&release);
             world.pass(OFFER);
@@ -224,7 +224,7 @@ fn an_offer_to_one_that_leaves_is_passed_on() {
         let key = scene.key.clone();
         move |world| {
             let other = Other::hears(world, &key, 11);
-            world.other(&Request::Ask(key, token(11), ttl(30_000), Some(other.place.clone())));
+            world.other(&Request::Ask(key, token(11), ttl(30_000).into(), Some(other.place.clone())));
             after.set(Some(other));
             world.other(&release);
         }
@@ -335,7 +335,7 @@ fn who_looks_for_itself_is_passed_over_by_nobody() {
         let key = scene.key.clone();
         move |world| {
             let behind = Other::hears(world, &key, 10);
-            world.other(&Request::Ask(key, token(10), ttl(30_000), Some(behind.place.clone())));
+            world.other(&Request::Ask(key, token(10), ttl(30_000).into(), Some(behind.place.clone())));
             world.other(&release);
             assert!(!behind.is_told(world));
         }
@@ -373,7 +373,7 @@ fn what_never_told_is_not_kept() {
 fn behind_another_librarys_holder_a_waiter_polls() {
     let scene = Scene::new();
     let foreign = redis_lock::lock::token::Token::from_bytes(b"foreign");
-    scene.world.other(&Request::Try(scene.key.clone(), foreign, ttl(HELD_FOR)));
+    scene.world.other(&Request::Try(scene.key.clone(), foreign, ttl(HELD_FOR).into()));
     let what = waiting(&scene, ms(2_000));
     assert!(matches!(scene.acquire(&scene.lease(1), &what), Ok(Acquired::Busy { .. })));
     assert!(sent(&scene, &what).len() > 10);
@@ -382,7 +382,7 @@ fn behind_another_librarys_holder_a_waiter_polls() {
 #[test]
 fn a_holder_that_dies_is_followed_at_its_expiry() {
     let scene = Scene::new();
-    scene.world.other(&Request::Try(scene.key.clone(), token(HOLDER), ttl(650)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(HOLDER), ttl(650).into()));
     let what = waiting(&scene, ms(60_000));
     assert!(matches!(scene.acquire(&scene.lease(1), &what), Ok(Acquired::Held)));
     assert_eq!(sent(&scene, &what), [(0, "try"), (0, "ask"), (651, "ask")]);
@@ -421,7 +421,7 @@ fn a_wait_whose_asks_may_run_late_keeps_nothing_that_hears() {
     assert!(matches!(acquired, Ok(Acquired::Held)) && kept.is_none(), "{acquired:?}");
     // It runs when the lease is over: that is a place in the queue that nobody is offered the key for.
     scene.world.other(&Request::Leave(scene.key.clone(), token(1), None));
-    scene.world.other(&Request::Try(scene.key.clone(), token(HOLDER), ttl(HELD_FOR)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(HOLDER), ttl(HELD_FOR).into()));
     scene.carry_out_late_requests();
     scene.world.other(&super::queue::release(&scene));
     assert!(scene.is_free());

@@ -54,7 +54,7 @@ fn a_refresh_never_creates_and_never_takes() {
     let scene = Scene::new();
     let lease = held(&scene, ttl(1_000));
     scene.world.pass(ms(1_001));
-    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(5_000)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(5_000).into()));
     assert!(!scene.engine().refresh(&lease, ttl(30_000)).unwrap());
     scene.world.pass(ms(5_001));
     assert!(scene.is_free(), "the other's ttl is not ours to change");
@@ -67,7 +67,7 @@ fn a_restored_lease_is_ours_once_a_refresh_says_so() {
     assert!(!scene.engine().refresh(&lease, ttl(5_000)).unwrap(), "stale");
     assert!(!lease.may_live() && !lease.is_expired(scene.world.now()));
 
-    scene.world.other(&Request::Try(scene.key.clone(), token(1), ttl(30_000)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(1), ttl(30_000).into()));
     let lease = scene.lease(1);
     assert!(!lease.is_valid(scene.world.now()));
     assert!(scene.engine().refresh(&lease, ttl(5_000)).unwrap());

@@ -37,7 +37,7 @@ fn what_another_holds_is_not_freed() {
     let scene = Scene::new();
     let lease = held(&scene, ttl(1_000));
     scene.world.pass(ms(1_001));
-    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(30_000)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(30_000).into()));
     assert!(!release(&scene, &lease).unwrap());
     assert_eq!(scene.holder(), Some(token(2)));
     assert!(!lease.may_live() && lease.is_expired(scene.world.now()));
@@ -53,7 +53,7 @@ fn a_release_whose_answer_was_lost_is_sent_again_and_true_if_the_first_ran() {
         assert_eq!(scene.sent(), "leave leave");
         assert!(scene.is_free() && lease.state() == State::Settled);
         // A late one frees nobody else.
-        scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(30_000)));
+        scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(30_000).into()));
         scene.carry_out_late_requests();
         assert_eq!(scene.holder(), Some(token(2)));
     }

@@ -26,7 +26,7 @@ const EVERY_200_MS: Poll = Poll { min: ms(200), max: ms(200) };
 fn busy(milliseconds: u64) -> Scene {
     let scene = Scene::new();
     scene.world.refuses_subscriptions.set(true);
-    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(milliseconds)));
+    scene.world.other(&Request::Try(scene.key.clone(), token(2), ttl(milliseconds).into()));
     scene
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use redis_lock::lock::{
     keys::Key,
+    options::Terms,
     ports::{Call, Fault, Freed, Occupant, Renewal, Store, Subscription, Vote},
     queue::Place,
     token::Token,
@@ -12,8 +13,8 @@ use redis_lock::lock::{
 
 #[derive(Clone)]
 pub enum Request {
-    Try(Key, Token, Ttl),
-    Ask(Key, Token, Ttl, Option<Place>),
+    Try(Key, Token, Terms),
+    Ask(Key, Token, Terms, Option<Place>),
     Leave(Key, Token, Option<Place>),
     Refresh(Key, Token, Ttl),
     Occupant(Key),
@@ -30,8 +31,8 @@ pub enum Answer {
 impl Request {
     pub fn send(&self, store: &dyn Store, call: &Call) -> Answer {
         match self {
-            Self::Try(key, token, ttl) => Answer::Vote(store.try_acquire(key, token, *ttl, call)),
-            Self::Ask(key, token, ttl, place) => Answer::Vote(store.ask(key, token, *ttl, place.as_ref(), call)),
+            Self::Try(key, token, terms) => Answer::Vote(store.try_acquire(key, token, *terms, call)),
+            Self::Ask(key, token, terms, place) => Answer::Vote(store.ask(key, token, *terms, place.as_ref(), call)),
             Self::Leave(key, token, place) => Answer::Freed(store.leave(key, token, place.as_ref(), call)),
             Self::Refresh(key, token, ttl) => Answer::Renewal(store.refresh(key, token, *ttl, call)),
             Self::Occupant(key) => Answer::Occupant(store.occupant(key, call)),
@@ -82,8 +83,9 @@ impl fmt::Debug for Request {
             write!(f, " {}", text(token.as_bytes()))?;
         }
         match self {
-            Self::Try(.., ttl) | Self::Refresh(.., ttl) => write!(f, " {}", ttl.as_millis()),
-            Self::Ask(.., ttl, place) => write!(f, " {} {place:?}", ttl.as_millis()),
+            Self::Refresh(.., ttl) => write!(f, " {}", ttl.as_millis()),
+            Self::Try(.., terms) => write!(f, " {terms:?}"),
+            Self::Ask(.., terms, place) => write!(f, " {terms:?} {place:?}"),
             Self::Leave(.., place) => write!(f, " {place:?}"),
             Self::Occupant(..) => Ok(()),
         }
@@ -113,12 +115,12 @@ impl<T: Interpose> Store for Interposed<T> {
         "redis://interposed:6379"
     }
 
-    fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
-        self.vote(Request::Try(key.clone(), token.clone(), ttl), call)
+    fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {
+        self.vote(Request::Try(key.clone(), token.clone(), terms), call)
     }
 
-    fn ask(&self, key: &Key, token: &Token, ttl: Ttl, place: Option<&Place>, call: &Call) -> Vote {
-        self.vote(Request::Ask(key.clone(), token.clone(), ttl, place.cloned()), call)
+    fn ask(&self, key: &Key, token: &Token, terms: Terms, place: Option<&Place>, call: &Call) -> Vote {
+        self.vote(Request::Ask(key.clone(), token.clone(), terms, place.cloned()), call)
     }
 
     fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed {
