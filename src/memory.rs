@@ -265,8 +265,8 @@ impl Renewer for MemoryRenewer {
         Ok(Some(std::mem::take(&mut self.0)))
     }
 
-    fn awaited(&self) -> Option<(RawFd, i16)> {
-        None
+    fn awaited(&self) -> Vec<(RawFd, i16)> {
+        Vec::new()
     }
 }
 
@@ -304,7 +304,7 @@ impl Subscription for Ear {
                 None => return Woken::Deaf,
             }
             // What tells us runs in this thread, when a signal ends the slice, or in another.
-            if interrupt.stopped() || poll::slice(None, until, clock, interrupt) == Waited::TimedOut {
+            if interrupt.stopped() || poll::slice(&[], until, clock, interrupt) == Waited::TimedOut {
                 return Woken::Untold;
             }
         }

@@ -71,8 +71,8 @@ impl Renewer for Connection {
         Ok(Some((self.server.go)(&self.keys)))
     }
 
-    fn awaited(&self) -> Option<(RawFd, i16)> {
-        None
+    fn awaited(&self) -> Vec<(RawFd, i16)> {
+        Vec::new()
     }
 }
 

@@ -4,32 +4,23 @@
 use std::{
     io, mem,
     os::fd::RawFd,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering::SeqCst},
-        mpsc::{self, Receiver, TryRecvError},
-    },
-    thread,
+    sync::{Arc, mpsc::TryRecvError},
     time::Duration,
 };
 
-use super::{
-    book::{Due, Note, Outcome},
-    waker::Waker,
-};
+use super::book::{Due, Note, Outcome};
 use crate::{
     lock::{
         backoff::Backoff,
         error::seconds,
         lease::{Lease, Prolonging},
         options::{Limits, Poll},
-        ports::{Call, Cause, Clock, Fault, Interrupt, Renewal, RenewalServer, Renewer},
+        ports::{Call, Cause, Clock, Fault, Renewal, RenewalServer, Renewer},
         time::Moment,
         ttl::Ttl,
     },
     stats,
-    sys::{clock::SystemClock, fork, signals},
+    sys::{clock::SystemClock, threads::Task},
 };
 
 /// Between tries of a server that does not answer.
@@ -72,22 +63,12 @@ enum State {
 }
 
 /// A connection that a thread opens.
-struct Opening {
-    answer: Receiver<Result<Box<dyn Renewer>, Fault>>,
-    /// While this lives, it is wanted.
-    _wanted: Arc<()>,
-}
+type Opening = Task<Result<Box<dyn Renewer>, Fault>>;
 
 struct Sent {
     id: u64,
     prolonging: Prolonging<Arc<Lease>>,
     ttl: Ttl,
-}
-
-/// What is needed to open a connection.
-pub struct Opener {
-    pub waker: &'static Waker,
-    pub stop: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -117,10 +98,11 @@ impl Link {
     }
 
     /// What it waits for.
-    pub fn awaited(&self) -> Option<(RawFd, i16)> {
+    pub fn awaited(&self) -> Vec<(RawFd, i16)> {
         match &self.state {
             State::Busy { renewer, .. } => renewer.awaited(),
-            State::Down | State::Opening { .. } | State::Idle { .. } => None,
+            State::Opening { opening, .. } => vec![(opening.fd(), libc::POLLIN)],
+            State::Down | State::Idle { .. } => Vec::new(),
         }
     }
 
@@ -135,7 +117,7 @@ impl Link {
     }
 
     /// Goes on as far as it can.
-    pub fn go_on(&mut self, opener: &Opener, notes: &mut Vec<Note>) {
+    pub fn go_on(&mut self, notes: &mut Vec<Note>) {
         loop {
             let now = SystemClock.now();
             let can_go_on;
@@ -143,7 +125,7 @@ impl Link {
                 State::Down if self.waiting.is_empty() => return,
                 State::Down => {
                     let limits = self.limits();
-                    match self.open(limits, opener) {
+                    match self.open(limits) {
                         Ok(opening) => {
                             // The thread knows better what it has waited for.
                             let (until, limit) = (now.plus(limits.connect).plus(LATER), limits.connect);
@@ -152,7 +134,7 @@ impl Link {
                         Err(error) => self.failed_to_open(&self.fault(&error.to_string()), notes),
                     }
                 }
-                State::Opening { opening, until, limit } => match opening.answer.try_recv() {
+                State::Opening { opening, until, limit } => match opening.take() {
                     // Not looked at: over TLS, the server may say something on its own at the beginning.
                     Ok(Ok(renewer)) => self.begin(renewer, now, notes),
                     Ok(Err(fault)) => self.failed_to_open(&fault, notes),
@@ -197,26 +179,12 @@ impl Link {
         Fault { server: self.server.name().into(), cause: Cause::Unreachable(why.into()) }
     }
 
-    fn open(&self, limits: Limits, opener: &Opener) -> io::Result<Opening> {
-        let (answer, opening) = mpsc::sync_channel(1);
-        let wanted = Arc::new(());
-        let interrupt = Unwanted { stop: opener.stop.clone(), wanted: Arc::downgrade(&wanted) };
-        let (server, waker) = (self.server.clone(), opener.waker);
-        signals::blocked(|| {
-            thread::Builder::new().name("redis_lock-open".into()).spawn(move || {
-                let opened = catch_unwind(AssertUnwindSafe(|| {
-                    let until = limits.deadline(SystemClock.now());
-                    server.open(&Call { until, limits, clock: &SystemClock, interrupt: &interrupt })
-                }));
-                if let Ok(opened) = opened {
-                    // Nobody may want it any more.
-                    let _ = answer.try_send(opened);
-                }
-                drop(answer);
-                waker.wake();
-            })
-        })?;
-        Ok(Opening { answer: opening, _wanted: wanted })
+    fn open(&self, limits: Limits) -> io::Result<Opening> {
+        let server = self.server.clone();
+        Task::start(move |interrupt| {
+            let until = limits.deadline(SystemClock.now());
+            server.open(&Call { until, limits, clock: &SystemClock, interrupt })
+        })
     }
 
     /// What a server may need for one lease of many.
@@ -313,22 +281,4 @@ impl Link {
 /// The shorter its ttl, the sooner it is tried again.
 fn for_ttl(pause: Duration, ttl: Ttl) -> Duration {
     pause.min(ttl.as_duration() / 10)
-}
-
-/// Ends the opening of a connection when the keeper ends, or nobody wants it any more.
-struct Unwanted {
-    stop: Arc<AtomicBool>,
-    wanted: Weak<()>,
-}
-
-impl Interrupt for Unwanted {
-    fn pump(&self) {}
-
-    fn stopped(&self) -> bool {
-        self.stop.load(SeqCst) || self.wanted.strong_count() == 0
-    }
-
-    fn process(&self) -> u64 {
-        fork::process()
-    }
 }

@@ -36,7 +36,6 @@ struct Keeper {
 
 struct Running {
     thread: JoinHandle<()>,
-    /// Also the threads that open connections for it look at it.
     stop: Arc<AtomicBool>,
 }
 

@@ -3,26 +3,21 @@
 use std::{
     collections::HashMap,
     io,
-    panic::{self, AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Once, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use super::{
-    Keeper, Running,
-    link::{Link, Opener},
-};
+use super::{Keeper, Running, link::Link, waker::Waker};
 use crate::{
     lock::{ports::Clock, time::Moment},
-    sys::{clock::SystemClock, library, poll, signals},
+    sys::{clock::SystemClock, poll, threads},
 };
 
-/// As `/proc` shows it.
-const NAME: &str = "redis_lock";
 /// It ends within moments; a system that does not run it is not waited for for ever.
 const LONGEST_END: Duration = Duration::from_secs(5);
 
@@ -32,15 +27,12 @@ impl Keeper {
         let waker = self.waker()?;
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
-            library::keep_loaded();
-            say_nothing_of_panics();
             let stop = Arc::new(AtomicBool::new(false));
             let run = {
                 let stop = stop.clone();
-                move || self.run(&Opener { waker, stop })
+                move || self.run(waker, &stop)
             };
-            let started = signals::blocked(|| thread::Builder::new().name(NAME.into()).spawn(run))?;
-            *thread = Some(Running { thread: started, stop });
+            *thread = Some(Running { thread: threads::spawn(threads::NAME, run)?, stop });
         }
         Ok(())
     }
@@ -60,19 +52,19 @@ impl Keeper {
         }
     }
 
-    fn run(&self, opener: &Opener) {
-        while !opener.stop.load(SeqCst) {
+    fn run(&self, waker: &Waker, stop: &AtomicBool) {
+        while !stop.load(SeqCst) {
             // What panics is caught where it concerns one server; this is for what is not foreseen.
-            if catch_unwind(AssertUnwindSafe(|| self.look_until_stopped(opener))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| self.look_until_stopped(waker, stop))).is_err() {
                 thread::sleep(Duration::from_millis(100));
                 self.book().begin_anew(SystemClock.now());
             }
         }
     }
 
-    fn look_until_stopped(&self, opener: &Opener) {
+    fn look_until_stopped(&self, waker: &Waker, stop: &AtomicBool) {
         let mut links: HashMap<Arc<str>, Link> = HashMap::new();
-        while !opener.stop.load(SeqCst) {
+        while !stop.load(SeqCst) {
             let now = SystemClock.now();
             let mut book = self.book();
             // What is forgotten meanwhile is not renewed any more.
@@ -85,7 +77,7 @@ impl Keeper {
             }
             let mut notes = Vec::new();
             for link in links.values_mut() {
-                if catch_unwind(AssertUnwindSafe(|| link.go_on(opener, &mut notes))).is_err() {
+                if catch_unwind(AssertUnwindSafe(|| link.go_on(&mut notes))).is_err() {
                     link.panicked(&mut notes);
                 }
             }
@@ -98,25 +90,12 @@ impl Keeper {
             let most = links.values().map(Link::until).min().unwrap_or(Moment::NEVER);
             let until = book.sleep(now, most);
             drop(book);
-            let awaited = links.values().filter_map(Link::awaited);
-            let called = opener.waker.fd();
+            let awaited = links.values().flat_map(Link::awaited);
+            let called = waker.fd();
             let awaited = std::iter::once((called, libc::POLLIN)).chain(awaited);
             if poll::any(awaited, until, &SystemClock).contains(&called) {
-                opener.waker.clear();
+                waker.clear();
             }
         }
     }
-}
-
-/// Of ours: they are caught, and what is printed in a thread may end up in a response. Others are reported as before.
-fn say_nothing_of_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let report = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !thread::current().name().is_some_and(|name| name.starts_with(NAME)) {
-                report(info);
-            }
-        }));
-    });
 }

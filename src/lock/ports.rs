@@ -82,8 +82,8 @@ pub trait Renewer: Send {
     fn begin(&mut self, leases: &[(&Arc<Lease>, Ttl)]);
     /// Goes on. When all answers have come, gives them, in the order of the leases. After a fault it is of no use.
     fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault>;
-    /// What it waits for, as for poll(2), and before what it can not go on.
-    fn awaited(&self) -> Option<(RawFd, i16)>;
+    /// What it waits for, as for poll(2): it can go on once one of them is ready.
+    fn awaited(&self) -> Vec<(RawFd, i16)>;
 }
 
 /// Who is to be told of a loss at once.

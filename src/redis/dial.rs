@@ -18,7 +18,7 @@ use super::{
     servers::{Address, Server},
     socket::{Attempt, Socket, Trouble},
 };
-use crate::sys::{fork::Guarded, library, signals};
+use crate::sys::{fork::Guarded, threads};
 
 pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Result<Connection, Trouble> {
     let stream = match &server.address {
@@ -145,19 +145,16 @@ fn resolve(host: &str, port: u16, attempt: &Attempt) -> Result<Vec<SocketAddr>, 
     let answer = Socket::new(ours.into())?;
     let theirs = Guarded::new(theirs.into())?;
     let name = host.to_owned();
-    library::keep_loaded();
-    signals::blocked(|| {
-        thread::Builder::new().name("redis_lock-dns".into()).spawn(move || {
-            let mut lines: String = match (name.as_str(), port).to_socket_addrs() {
-                Ok(addresses) => addresses.map(|address| format!("{address}\n")).collect(),
-                Err(error) => format!("{error}\n"),
-            };
-            lines.push('\n');
-            if let Some(fd) = theirs.fd() {
-                // SAFETY: open, and the bytes are valid. Nobody listens any more where the deadline has passed.
-                unsafe { libc::send(fd, lines.as_ptr().cast(), lines.len(), libc::MSG_NOSIGNAL) };
-            }
-        })
+    threads::spawn("redis_lock-dns", move || {
+        let mut lines: String = match (name.as_str(), port).to_socket_addrs() {
+            Ok(addresses) => addresses.map(|address| format!("{address}\n")).collect(),
+            Err(error) => format!("{error}\n"),
+        };
+        lines.push('\n');
+        if let Some(fd) = theirs.fd() {
+            // SAFETY: open, and the bytes are valid. Nobody listens any more where the deadline has passed.
+            unsafe { libc::send(fd, lines.as_ptr().cast(), lines.len(), libc::MSG_NOSIGNAL) };
+        }
     })?;
     let mut lines = String::new();
     let mut buffer = [0; 1024];

@@ -131,8 +131,8 @@ impl Renewer for RedisRenewer {
         }
     }
 
-    fn awaited(&self) -> Option<(RawFd, i16)> {
+    fn awaited(&self) -> Vec<(RawFd, i16)> {
         let events = if self.is_sending { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
-        self.connection.fd().ok().map(|fd| (fd, events))
+        self.connection.fd().ok().map(|fd| (fd, events)).into_iter().collect()
     }
 }

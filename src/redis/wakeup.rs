@@ -90,7 +90,7 @@ impl Subscriber {
                 return None;
             }
             // What comes while the process is stopped is looked at before it is said that nothing came.
-            if poll::slice(awaited, until, clock, interrupt) == Waited::Ready {
+            if poll::slice(awaited.as_slice(), until, clock, interrupt) == Waited::Ready {
                 interrupt.pump();
             }
         }

@@ -1,4 +1,4 @@
-//! What the operating system gives: a clock, randomness, sleep that signals end, and the knowledge of a fork.
+//! What the operating system gives: a clock, randomness, threads, sleep that signals end, and the knowledge of a fork.
 
 pub mod clock;
 pub mod fork;
@@ -6,3 +6,4 @@ pub mod identity;
 pub mod library;
 pub mod poll;
 pub mod signals;
+pub mod threads;

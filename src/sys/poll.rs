@@ -33,45 +33,48 @@ pub fn until_ready(
         if unless_stopped && interrupt.stopped() {
             return Waited::Pending;
         }
-        match slice(Some((fd, events)), until, clock, interrupt) {
+        match slice(&[(fd, events)], until, clock, interrupt) {
             Waited::Pending => {}
             waited => return waited,
         }
     }
 }
 
-/// The same for one slice, after which the host has run what was pending.
-pub fn slice(fd: Option<(RawFd, i16)>, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Waited {
+/// The same for one slice, after which the host has run what was pending, and until one of these is ready.
+pub fn slice(awaited: &[(RawFd, i16)], until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Waited {
     let (left, process) = (until.since(clock.now()), interrupt.process());
-    // poll(2) takes no notice of a negative descriptor.
-    let (fd, events) = fd.unwrap_or((-1, 0));
-    let mut poll = libc::pollfd { fd, events, revents: 0 };
-    // SAFETY: one valid entry. An error (EINTR) counts as nothing ready.
-    if unsafe { libc::poll(&mut poll, 1, millis(left.min(SLICE))) } > 0 {
+    // After an error (EINTR) nothing is ready.
+    if wait(&mut polls(awaited.iter().copied()), millis(left.min(SLICE))) > 0 {
         return Waited::Ready;
     }
     if left.is_zero() {
         return Waited::TimedOut;
     }
     interrupt.pump();
-    // In a child, `fd` is the number of nothing, or of another file.
+    // In a child, what was awaited is the number of nothing, or of another file.
     if interrupt.process() == process { Waited::Pending } else { Waited::TimedOut }
 }
 
 /// Waits until one of these is ready, or until `until`, on a thread that no host looks after. Gives those that are ready.
 pub fn any(awaited: impl Iterator<Item = (RawFd, i16)>, until: Moment, clock: &dyn Clock) -> Vec<RawFd> {
-    let mut polls: Vec<_> = awaited.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
-    let timeout = if until == Moment::NEVER { -1 } else { millis(until.since(clock.now())) };
-    // SAFETY: that many valid entries. After an error (EINTR) nothing is ready.
-    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
+    let mut polls = polls(awaited);
+    wait(&mut polls, if until == Moment::NEVER { -1 } else { millis(until.since(clock.now())) });
     polls.iter().filter(|poll| poll.revents != 0).map(|poll| poll.fd).collect()
 }
 
 /// Whether something came, be it the end, while nobody waited.
 pub fn has_news(fd: RawFd) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid entry.
-    unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+    wait(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }], 0) > 0
+}
+
+fn polls(awaited: impl Iterator<Item = (RawFd, i16)>) -> Vec<libc::pollfd> {
+    awaited.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect()
+}
+
+/// How many are ready; less than none: a signal came.
+fn wait(polls: &mut [libc::pollfd], milliseconds: i32) -> i32 {
+    // SAFETY: that many valid entries.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, milliseconds) }
 }
 
 /// Sleeps, with nothing to listen to.
@@ -80,7 +83,7 @@ pub struct Sleeper;
 
 impl WakeUp for Sleeper {
     fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) {
-        while !interrupt.stopped() && slice(None, until, clock, interrupt) == Waited::Pending {}
+        while !interrupt.stopped() && slice(&[], until, clock, interrupt) == Waited::Pending {}
     }
 }
 
