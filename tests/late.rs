@@ -151,7 +151,7 @@ impl Play {
     }
 
     fn any_terms(&self) -> Terms {
-        Terms { ttl: self.any_ttl(), fencing: self.fencing }
+        Terms { fencing: self.fencing, ..self.any_ttl().into() }
     }
 
     fn call(&self) -> Call<'_> {

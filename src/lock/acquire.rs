@@ -158,6 +158,11 @@ impl Engine<'_> {
                 }
             };
             turn.untold = woken != Woken::Told;
+            if woken == Woken::Told && !self.store.hands_over() {
+                // So are all others who wait.
+                let pause = waiting.scattered();
+                self.wake_up.sleep(self.clock.now().plus(pause).min(turn.give_up), self.clock, self.interrupt);
+            }
             self.go_on(turn.lease)?;
             let now = self.clock.now();
             if now >= turn.call.until {
@@ -184,17 +189,24 @@ impl Engine<'_> {
             }
             Standing::In(line) => line,
         };
-        let Some(queued) = busy.and_then(|busy| busy.queued) else {
-            turn.standing = Standing::Refused;
-            return Ok(false);
+        let heard = match busy.and_then(|busy| busy.queued) {
+            Some(queued) => {
+                line.place.ticket.get_or_insert(queued.ticket);
+                queued.heard
+            }
+            // There is no queue: who hears that the key is free, tries for it.
+            None if !self.store.hands_over() => Some(line.subscription.is_alive()),
+            None => {
+                turn.standing = Standing::Refused;
+                return Ok(false);
+            }
         };
-        line.place.ticket.get_or_insert(queued.ticket);
-        if line.place.is_told && queued.heard.is_none() {
+        if line.place.is_told && heard.is_none() {
             // Nobody who is refused that, as we are, could know that we listen.
             line.give_up();
             return Ok(true);
         }
-        let hears = line.place.is_told && queued.heard == Some(true);
+        let hears = line.place.is_told && heard == Some(true);
         if hears || !(line.place.is_told || line.may_listen(self.clock.now())) {
             return Ok(false);
         }
@@ -248,11 +260,15 @@ impl Engine<'_> {
             };
             if fault.may_have_run() {
                 lease.unknown(sent, terms.ttl);
-                if first && !self.interrupt.stopped() && self.clock.now() < call.until {
+                if matches!(fault.cause, Cause::NoQuorum(_)) {
+                    // What some granted is being taken back, which may happen late.
+                    lease.taint();
+                } else if first && !self.interrupt.stopped() && self.clock.now() < call.until {
                     first = false;
                     continue;
                 }
             }
+            turn.to_be_undone |= matches!(fault.cause, Cause::Unconfirmed(_));
             turn.to_be_undone |= self.interrupt.stopped() && lease.has_unknowns();
             self.go_on(lease)?;
             return Err(Self::error(fault));

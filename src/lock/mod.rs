@@ -11,6 +11,7 @@ mod line;
 pub mod options;
 pub mod ports;
 pub mod queue;
+pub mod quorum;
 pub mod slot;
 pub mod time;
 pub mod token;

@@ -10,12 +10,16 @@ pub struct Terms {
     pub ttl: Ttl,
     /// Whether a fence comes with it.
     pub fencing: bool,
+    /// How many replicas must have confirmed it.
+    pub min_replicas: u32,
+    /// How long a server must have been up to grant it: one that has forgotten what it held must not give it away anew.
+    pub restart_guard: Option<Duration>,
 }
 
 /// Nothing but the key.
 impl From<Ttl> for Terms {
     fn from(ttl: Ttl) -> Self {
-        Self { ttl, fencing: Options::FENCING }
+        Self { ttl, fencing: Options::FENCING, min_replicas: 0, restart_guard: None }
     }
 }
 
@@ -94,6 +98,23 @@ pub fn max_hold_from_seconds(seconds: f64) -> Result<Duration, BadValue> {
         return Err(BadValue("must be greater than 0".into()));
     }
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// How many replicas are to confirm an acquire.
+pub fn min_replicas(number: i64) -> Result<u32, BadValue> {
+    // Far more than any primary has, and what Redis takes.
+    u32::try_from(number)
+        .ok()
+        .filter(|number| *number <= 1_000_000)
+        .ok_or_else(|| BadValue("must be from 0 to 1000000".into()))
+}
+
+/// How long a server must have been up: more than zero, and finite.
+pub fn guard_from_seconds(seconds: f64) -> Result<Duration, BadValue> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|guard| !guard.is_zero())
+        .ok_or_else(|| BadValue("must be greater than 0, and finite".into()))
 }
 
 /// A duration that must be positive and finite: a time-out, or the time between two looks.

@@ -63,6 +63,11 @@ pub trait Store {
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal;
     /// Who holds the key, and by what value. A key that is no string is an error, for it is no lock.
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault>;
+    /// Whether a key that is freed goes to the first in the queue. Otherwise all who wait are told, and whoever is first to
+    /// try has it.
+    fn hands_over(&self) -> bool {
+        true
+    }
     /// What offers of this key can be heard by, once it listens.
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault>;
 }
@@ -163,10 +168,17 @@ pub struct Fault {
 pub enum Cause {
     /// The request was not sent.
     Unreachable(String),
+    /// The same, for its answer would not have been believed.
+    Unasked(String),
     /// The request may have been carried out, or may yet be.
     NoAnswer(String),
     /// The server answered with an error; the request was not carried out.
     Answered(String),
+    /// It was carried out, but too few replicas have confirmed it: it is to be undone.
+    Unconfirmed(String),
+    /// Of several servers too few gave an answer to build on. Each of the others may carry the request out yet, and may
+    /// then be told to take it back: a token that was asked for so is not to be used again.
+    NoQuorum(String),
     /// The request was the parent's; this is a child that a signal handler forked.
     Forked,
 }
@@ -174,7 +186,7 @@ pub enum Cause {
 impl Fault {
     /// Whether the request may have been carried out, or may yet be.
     pub fn may_have_run(&self) -> bool {
-        matches!(self.cause, Cause::NoAnswer(_))
+        matches!(self.cause, Cause::NoAnswer(_) | Cause::NoQuorum(_))
     }
 }
 
@@ -187,6 +199,9 @@ impl std::fmt::Display for Fault {
             Cause::Unreachable(why) => write!(f, "cannot connect to {server}: {why}"),
             Cause::NoAnswer(why) => write!(f, "no answer from {server}: {why}"),
             Cause::Answered(error) => write!(f, "{server} answered with an error: {error}"),
+            Cause::Unasked(why) => write!(f, "{server} was not asked: {why}"),
+            Cause::Unconfirmed(why) => write!(f, "{server} gave the key, but it was not kept: {why}"),
+            Cause::NoQuorum(why) => write!(f, "no quorum of {server}: {why}"),
             Cause::Forked => write!(f, "the process forked during a request to {server}"),
         }
     }

@@ -24,12 +24,21 @@ impl Waiting {
     /// The first in the queue looks first at an expiry, so that one request finds the key, and not a herd.
     const AFTER_ANOTHER: Duration = Duration::from_millis(2);
 
+    /// In a quorum, nobody is first. Who tries at the same time as another may take from it the nodes that it needs; those
+    /// that are apart by more than a round trip do not.
+    const SCATTER: Duration = Duration::from_millis(10);
+
     /// Between two looks of a waiter that is told of offers. Not longer than an offer lasts, so that each waiter knows
     /// when an offer ends that nobody took.
     const SAFETY: (Duration, Duration) = (Duration::from_millis(700), OFFER);
 
     pub fn new(poll: Poll, give_up: Moment, seed: u64) -> Self {
         Self { backoff: Backoff::new(poll, seed), give_up }
+    }
+
+    /// A pause after which one tries for a key that all who wait try for.
+    pub fn scattered(&mut self) -> Duration {
+        self.backoff.between(Duration::ZERO, Self::SCATTER)
     }
 
     /// None: the wait is over. Otherwise the moment to look again: after a pause, but not later than the end of the
@@ -41,7 +50,7 @@ impl Waiting {
         }
         let queued = busy.and_then(|busy| busy.queued);
         let pause = match busy {
-            Some(Busy { holder, queued: Some(_) }) if is_told && holder.is_ours => {
+            Some(Busy { holder, .. }) if is_told && holder.is_ours => {
                 let (least, most) = Self::SAFETY;
                 self.backoff.between(least, most)
             }
@@ -51,8 +60,13 @@ impl Waiting {
         // What is offered to us untold must be found while it lasts.
         let pause = if queued.is_some() && !is_told { pause.min(OFFER_UNTOLD / 2) } else { pause };
         let expiry = busy.and_then(|busy| busy.holder.remaining).map(|left| {
-            let turn = queued.map_or(0, |queued| u32::try_from(queued.ahead).unwrap_or(u32::MAX));
-            left.saturating_add(Self::EXPIRY_GRAIN).saturating_add(Self::AFTER_ANOTHER.saturating_mul(turn))
+            let turn = match queued {
+                Some(queued) => Self::AFTER_ANOTHER.saturating_mul(u32::try_from(queued.ahead).unwrap_or(u32::MAX)),
+                // Nobody is before another, and all see the same end.
+                None if is_told => self.scattered(),
+                None => Duration::ZERO,
+            };
+            left.saturating_add(Self::EXPIRY_GRAIN).saturating_add(turn)
         });
         let pause = expiry.map_or(pause, |expiry| pause.min(expiry));
         Some(now.plus(pause).min(self.give_up))

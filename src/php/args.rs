@@ -84,11 +84,36 @@ impl<'a> Args<'a> {
         }
     }
 
+    pub fn int(&mut self, position: u32, default: i64) -> Result<i64, Stop> {
+        match self.value(position) {
+            None => Ok(default),
+            value => self.as_int(position, value, c"must be of type int, %s given"),
+        }
+    }
+
     pub fn optional_int(&mut self, position: u32) -> Result<Option<i64>, Stop> {
         match self.given(position) {
             None => Ok(None),
             value => self.as_int(position, value, c"must be of type ?int, %s given").map(Some),
         }
+    }
+
+    /// One string, or several in an array.
+    pub fn optional_strings(&mut self, position: u32) -> Result<Option<Vec<&'a [u8]>>, Stop> {
+        let Some(value) = self.given(position) else { return Ok(None) };
+        if !value.is_array() {
+            let expected = c"must be of type array|string|null, %s given";
+            return self.as_string(position, Some(value), expected).map(|string| Some(vec![string]));
+        }
+        let Some(array) = value.array() else { return Err(Stop::Thrown) };
+        let mut strings = Vec::with_capacity(array.len());
+        for element in array.values().map(Zval::dereference) {
+            match element.zend_str() {
+                Some(string) => strings.push(string.as_bytes()),
+                None => return Err(self.type_error(position, element, c"must hold nothing but strings, %s given")),
+            }
+        }
+        Ok(Some(strings))
     }
 
     /// Seconds to wait.

@@ -135,7 +135,12 @@ pub fn lock(error: Error) -> Stop {
     match &error {
         Error::Store(fault) => match fault.cause {
             Cause::Answered(_) => throw(&COMMAND, &error.to_string()),
-            Cause::Unreachable(_) | Cause::NoAnswer(_) | Cause::Forked => throw(&CONNECTION, &error.to_string()),
+            Cause::Unreachable(_)
+            | Cause::NoAnswer(_)
+            | Cause::NoQuorum(_)
+            | Cause::Unasked(_)
+            | Cause::Unconfirmed(_)
+            | Cause::Forked => throw(&CONNECTION, &error.to_string()),
         },
         Error::UsedUp { .. } | Error::Forked => throw(&CONNECTION, &error.to_string()),
         // What interrupted is pending already; the pump knows it better.

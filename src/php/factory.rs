@@ -25,6 +25,7 @@ registered_class!(RedisLockFactory);
 
 impl Class for RedisLockFactory {
     const RETURN_STATIC: &'static [&'static str] = &[];
+    const ALSO_ARRAYS: &'static [(&'static str, u32)] = &[("__construct", 0)];
     const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 0), ("restoreLock", 1)];
 
     fn constructor_args() -> (usize, Vec<Arg<'static>>) {
@@ -34,15 +35,13 @@ impl Class for RedisLockFactory {
     }
 
     fn construct(args: &mut Args) -> Result<Self, Stop> {
-        args.expect(0, 8)?;
-        let address = args.optional_string(1)?;
+        args.expect(0, 10)?;
+        let addresses = args.optional_strings(1)?;
         let prefix = args.optional_string(2)?;
         let given = LockArgs::read(args, 3, Otherwise::Settings)?;
-        Ok(Self {
-            store: stores::given(args, 1, address)?,
-            prefix: prefix.map_or_else(settings::prefix, Into::into),
-            options: given.over_settings(args)?,
-        })
+        let store = stores::given(args, 1, addresses)?;
+        let options = given.over_settings(args, &store)?;
+        Ok(Self { store, prefix: prefix.map_or_else(settings::prefix, Into::into), options })
     }
 
     fn methods() -> Vec<Method> {
@@ -59,20 +58,20 @@ impl Class for RedisLockFactory {
 }
 
 fn create_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
-    args.expect(1, 7)?;
+    args.expect(1, 9)?;
     let name = args.string(1)?;
     let factory = args.this::<RedisLockFactory>()?;
-    let options = LockArgs::read(args, 2, Otherwise::Factory)?.over(args, factory.options)?;
+    let options = LockArgs::read(args, 2, Otherwise::Factory)?.over(args, factory.options, &factory.store)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
     give(value, RedisLock::new(key, options, factory.store.clone()))
 }
 
 fn restore_lock(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
-    args.expect(2, 9)?;
+    args.expect(2, 11)?;
     let name = args.string(1)?;
     let token = args.string(2)?;
     let factory = args.this::<RedisLockFactory>()?;
-    let options = LockArgs::read(args, 3, Otherwise::Factory)?.over(args, factory.options)?;
+    let options = LockArgs::read(args, 3, Otherwise::Factory)?.over(args, factory.options, &factory.store)?;
     let fence = restored_fence(args, 3 + LockArgs::COUNT)?;
     let key = args.check(1, Key::new(&factory.prefix, name))?;
     let token = restored_token(args, token)?;

@@ -24,16 +24,15 @@ pub unsafe extern "C" fn show(module: *mut ModuleEntry) {
     unsafe { zend::display_ini_entries(module.cast()) };
 }
 
-/// Shows the address without user and password.
+/// Shows the addresses without user and password.
 pub unsafe extern "C" fn show_servers(_entry: *mut zend_ini_entry, which: c_int) {
     const ORIGINAL: c_int = 1;
     let shown = catch_unwind(|| {
         let address = settings::bytes(c"redis_lock.servers", which == ORIGINAL);
-        match Servers::parse(&String::from_utf8_lossy(&address)) {
-            Ok(Servers::Redis(server)) => server.name().replace('&', "&amp;").replace('<', "&lt;"),
-            Ok(Servers::Memory) => "memory://".into(),
-            Err(_) => "(not a valid address)".into(),
-        }
+        let address = String::from_utf8_lossy(&address);
+        let shown = Servers::parse_all(&address.split_ascii_whitespace().collect::<Vec<_>>());
+        let shown = shown.map_or_else(|_| "(not a valid address)".into(), |servers| servers.shown());
+        shown.replace('&', "&amp;").replace('<', "&lt;")
     });
     // SAFETY: the format takes one string.
     unsafe { php_printf(c"%s".as_ptr(), c_string(&shown.unwrap_or_default()).as_ptr()) };

@@ -35,14 +35,15 @@ registered_class!(RedisLock);
 
 impl Class for RedisLock {
     const RETURN_STATIC: &'static [&'static str] = &["restore"];
-    const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 7), ("restore", 1), ("restore", 8)];
+    const ALSO_ARRAYS: &'static [(&'static str, u32)] = &[("__construct", 9), ("restore", 10)];
+    const SENSITIVE: &'static [(&'static str, u32)] = &[("__construct", 9), ("restore", 1), ("restore", 10)];
 
     fn constructor_args() -> (usize, Vec<Arg<'static>>) {
         (1, [required("key", DataType::String)].into_iter().chain(lock_options()).collect())
     }
 
     fn construct(args: &mut Args) -> Result<Self, Stop> {
-        args.expect(1, 9)?;
+        args.expect(1, 11)?;
         let name = args.string(1)?;
         let given = Given::read(args, 2)?;
         let key = args.check(1, Key::new(&given.prefix, name))?;
@@ -82,11 +83,11 @@ fn lock_options() -> impl Iterator<Item = Arg<'static>> {
 }
 
 fn restore(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
-    args.expect(2, 11)?;
+    args.expect(2, 13)?;
     let name = args.string(1)?;
     let token = args.string(2)?;
     let given = Given::read(args, 3)?;
-    let fence = restored_fence(args, 11)?;
+    let fence = restored_fence(args, 13)?;
     let key = args.check(1, Key::new(&given.prefix, name))?;
     let token = restored_token(args, token)?;
     let lock = RedisLock::restored(key, token, fence, given.options, given.store);
@@ -119,11 +120,12 @@ impl Given {
     fn read(args: &mut Args, first: u32) -> Result<Self, Stop> {
         let given = LockArgs::read(args, first, Otherwise::Settings)?;
         let servers = first + LockArgs::COUNT;
-        let address = args.optional_string(servers)?;
+        let addresses = args.optional_strings(servers)?;
         let prefix = args.optional_string(servers + 1)?;
+        let store = stores::given(args, servers, addresses)?;
         Ok(Self {
-            options: given.over_settings(args)?,
-            store: stores::given(args, servers, address)?,
+            options: given.over_settings(args, &store)?,
+            store,
             prefix: prefix.map_or_else(settings::prefix, Into::into),
         })
     }

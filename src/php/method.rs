@@ -115,6 +115,8 @@ pub fn with_args<'a>(function: FunctionBuilder<'a>, least: usize, args: Vec<Arg<
 pub trait Class: RegisteredClass {
     /// Static methods whose return type is `static`.
     const RETURN_STATIC: &'static [&'static str];
+    /// Parameters of the type string that may be arrays as well: method, position from 0.
+    const ALSO_ARRAYS: &'static [(&'static str, u32)];
     /// Parameters that backtraces must not show: method, position from 0.
     const SENSITIVE: &'static [(&'static str, u32)];
 
@@ -180,6 +182,9 @@ pub fn register<T: Class>() -> Result<()> {
             for method in T::RETURN_STATIC {
                 return_static(class, method);
             }
+            for (method, position) in T::ALSO_ARRAYS {
+                also_array(class, method, *position);
+            }
             for (method, position) in T::SENSITIVE {
                 mark_sensitive(class, method, *position);
             }
@@ -205,6 +210,15 @@ fn return_static(class: &mut ClassEntry, method: &str) {
         // SAFETY: the return type stands before the types of the arguments, in a table that ext-php-rs has on the heap
         // and that nobody else looks at while the class is being registered.
         unsafe { (*function.internal_function.arg_info.sub(1)).type_.type_mask = MAY_BE_STATIC };
+    }
+}
+
+/// ext-php-rs has no union types.
+fn also_array(class: &mut ClassEntry, method: &str, position: u32) {
+    const MAY_BE_ARRAY: u32 = 1 << 7;
+    if let Some(function) = find_method(class, method) {
+        // SAFETY: as above; the method has that parameter.
+        unsafe { (*function.internal_function.arg_info.add(position as usize)).type_.type_mask |= MAY_BE_ARRAY };
     }
 }
 

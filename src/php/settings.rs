@@ -14,7 +14,7 @@ use ext_php_rs::{
 use super::{exceptions, method::Stop};
 use crate::lock::{
     error::BadValue,
-    options::{Limits, Options, Poll, Terms, positive_duration},
+    options::{Limits, Options, Poll, positive_duration},
     ttl::{self, Ttl},
 };
 
@@ -83,7 +83,7 @@ pub fn options(ttl: Option<Ttl>) -> Result<Options, Stop> {
         None => checked(c"redis_lock.ttl", Ttl::from_seconds)?,
     };
     Ok(Options {
-        terms: Terms { ttl, fencing: Options::FENCING },
+        terms: ttl.into(),
         renew: flag(c"redis_lock.renew"),
         max_hold: Duration::MAX,
         interrupt: Options::INTERRUPT,

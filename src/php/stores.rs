@@ -17,7 +17,7 @@ use crate::{
     },
     memory::Memory,
     redis::{
-        RenewingServer, Single,
+        Quorum, RenewingQuorum, RenewingServer, Single,
         servers::{Server, Servers},
     },
     sys::fork,
@@ -35,10 +35,11 @@ pub struct SharedStore {
 }
 
 impl SharedStore {
-    fn new(address: &str) -> Result<Rc<Self>, BadValue> {
-        let servers = Servers::parse(address)?;
+    fn new(address: &str, addresses: &[&str]) -> Result<Rc<Self>, BadValue> {
+        let servers = Servers::parse_all(addresses)?;
         let store: Box<dyn Store> = match &servers {
             Servers::Redis(server) => Box::new(Single::new(Server::clone(server))),
+            Servers::Quorum(servers) => Box::new(Quorum::new(servers.clone())),
             Servers::Memory => Box::new(Memory),
         };
         let (address, for_keeper, silent_until) = (address.into(), RefCell::new(None), Cell::new(None));
@@ -54,12 +55,18 @@ impl SharedStore {
         }
         let server: Arc<dyn RenewalServer> = match &self.servers {
             Servers::Redis(server) => Arc::new(RenewingServer::new(Server::clone(server))),
+            Servers::Quorum(servers) => Arc::new(RenewingQuorum::new(servers.clone())),
             Servers::Memory => Arc::new(Memory),
         };
         if let Some(of_the_parent) = current.replace((fork::process(), server.clone())) {
             mem::forget(of_the_parent);
         }
         server
+    }
+
+    /// Whether there may be replicas that confirm what was written.
+    pub fn may_have_replicas(&self) -> bool {
+        matches!(self.servers, Servers::Redis(_))
     }
 
     pub fn is_silent(&self, now: Moment) -> bool {
@@ -84,11 +91,16 @@ thread_local! {
     static STORES: RefCell<Vec<(String, Rc<SharedStore>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The store of the server that the argument at `position` names, or else the setting.
-pub fn given(args: &Args, position: u32, address: Option<&[u8]>) -> Result<Rc<SharedStore>, Stop> {
-    match address {
-        Some(address) => args.check(position, std::str::from_utf8(address).map_err(not_utf8).and_then(store)),
-        None => store(&settings::servers()?).map_err(|bad| settings::refuse_servers(&bad)),
+/// The store of the servers that the argument at `position` names, or else the setting.
+pub fn given(args: &Args, position: u32, addresses: Option<Vec<&[u8]>>) -> Result<Rc<SharedStore>, Stop> {
+    match addresses {
+        Some(addresses) => {
+            let texts: Result<Vec<_>, _> = addresses.into_iter().map(std::str::from_utf8).collect();
+            args.check(position, texts.map_err(not_utf8).and_then(|addresses| store(&addresses)))
+        }
+        // Where there is a space in an address, it is written %20.
+        None => store(&settings::servers()?.split_ascii_whitespace().collect::<Vec<_>>())
+            .map_err(|bad| settings::refuse_servers(&bad)),
     }
 }
 
@@ -96,16 +108,17 @@ fn not_utf8(_: std::str::Utf8Error) -> BadValue {
     BadValue("must be valid UTF-8".into())
 }
 
-fn store(address: &str) -> Result<Rc<SharedStore>, BadValue> {
+fn store(addresses: &[&str]) -> Result<Rc<SharedStore>, BadValue> {
+    let address = addresses.join("\0");
     STORES.with_borrow_mut(|stores| {
-        if let Some((_, store)) = stores.iter().find(|(known, _)| known == address) {
+        if let Some((_, store)) = stores.iter().find(|(known, _)| *known == address) {
             return Ok(store.clone());
         }
-        let store = SharedStore::new(address)?;
+        let store = SharedStore::new(&address, addresses)?;
         if stores.len() >= MOST_UNUSED {
             stores.retain(|(_, store)| Rc::strong_count(store) > 1);
         }
-        stores.push((address.into(), store.clone()));
+        stores.push((address, store.clone()));
         Ok(store)
     })
 }

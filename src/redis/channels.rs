@@ -26,8 +26,12 @@ pub struct Channels {
 #[derive(Default)]
 struct Channel {
     heard: Hearing,
+    /// How many listen to it.
+    listeners: usize,
     /// The wait that was told of an offer.
     told: Option<u64>,
+    /// What was said last, to all who listen.
+    said: Option<u64>,
 }
 
 #[derive(Clone, Default, PartialEq)]
@@ -64,7 +68,7 @@ impl Channels {
 
     pub fn begin(&mut self, name: Rc<[u8]>) {
         self.longest = self.longest.max(name.len());
-        self.channels.insert(name, Channel::default());
+        self.channels.entry(name).or_default().listeners += 1;
     }
 
     pub fn hearing(&self, name: &[u8]) -> Hearing {
@@ -74,6 +78,11 @@ impl Channels {
     /// The wait that was told of an offer since this was asked last.
     pub fn take_told(&mut self, name: &[u8]) -> Option<u64> {
         self.channels.get_mut(name)?.told.take()
+    }
+
+    /// What was said on it last.
+    pub fn said(&self, name: &[u8]) -> Option<u64> {
+        self.channels.get(name)?.said
     }
 
     /// Sends what is to be sent and reads what has come. Trouble ends the connection, and those who wait see it.
@@ -107,6 +116,7 @@ impl Channels {
                 // A message for who has gone is for nobody.
                 if let Some(channel) = self.channels.get_mut(channel.as_slice()) {
                     channel.told = std::str::from_utf8(wait).ok().and_then(|wait| wait.parse().ok());
+                    channel.said = channel.told;
                 }
                 Some(())
             }
@@ -171,6 +181,10 @@ impl Channels {
     }
 
     pub fn end(&mut self, name: &[u8]) {
+        if let Some(channel) = self.channels.get_mut(name).filter(|channel| channel.listeners > 1) {
+            channel.listeners -= 1;
+            return;
+        }
         let channel = self.channels.remove(name);
         if !channel.is_some_and(|channel| matches!(channel.heard, Hearing::AskedFor | Hearing::Yes)) {
             return;

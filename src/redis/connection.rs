@@ -77,6 +77,8 @@ pub struct Connection {
     /// Kept between requests, so that they allocate nothing.
     packed: Vec<u8>,
     last_used: Moment,
+    /// When the server at its other end began to run, if it was asked.
+    pub started: Option<Moment>,
 }
 
 /// A connection that was used so recently is not looked at before it is used again: requests that follow each other
@@ -88,7 +90,15 @@ const KEPT_CAPACITY: usize = 64 * 1024;
 
 impl Connection {
     pub fn new(stream: Stream, now: Moment) -> Self {
-        Self { stream, parser: Parser::new(), received: Received::new(), parsed: 0, packed: Vec::new(), last_used: now }
+        Self {
+            stream,
+            parser: Parser::new(),
+            received: Received::new(),
+            parsed: 0,
+            packed: Vec::new(),
+            last_used: now,
+            started: None,
+        }
     }
 
     /// Whether a request can be sent on it. Not in a forked child; not when the server has closed it meanwhile, for the
@@ -121,6 +131,11 @@ impl Connection {
     /// Adds a request to those that `send` sends.
     pub fn add<'a>(&mut self, words: impl Iterator<Item = &'a [u8]> + Clone) {
         request::pack(words, &mut self.packed);
+    }
+
+    /// The same for requests that are packed already.
+    pub fn add_packed(&mut self, requests: &[u8]) {
+        self.packed.extend_from_slice(requests);
     }
 
     pub fn send(&mut self, attempt: &Attempt) -> Result<(), Trouble> {

@@ -1,11 +1,13 @@
 //! Redis: addresses, one bounded connection a server, and the scripts. The only place that names the redis crate.
 
+mod care;
 mod channels;
 mod connection;
 mod dial;
 mod endpoint;
 mod errors;
 mod node;
+mod quorum;
 mod renewer;
 mod request;
 mod scripts;
@@ -16,5 +18,6 @@ mod socket;
 mod tls;
 mod wakeup;
 
+pub use quorum::{Quorum, RenewingQuorum};
 pub use renewer::RenewingServer;
 pub use single::Single;

@@ -1,10 +1,11 @@
 //! One server: a connection that is opened when it is needed, lives for the process, and is checked by use.
 
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 use redis::Value;
 
 use super::{
+    care::{self, Care},
     connection::Connection,
     endpoint::Endpoint,
     errors,
@@ -25,9 +26,12 @@ impl Node {
         Self { endpoint, idle: Cell::new(None) }
     }
 
-    /// One request, and its reply.
-    pub fn command(&self, call: &Call, words: &[&[u8]]) -> Result<Value, Fault> {
-        self.exchange(call, |connection, attempt| connection.request(attempt, words.iter().copied()))
+    /// One request, and its reply; where replicas are to confirm it, an array of the reply and how many did.
+    pub fn command(&self, call: &Call, care: Care, words: &[&[u8]]) -> Result<Value, Fault> {
+        self.exchange(call, care, |connection, attempt| {
+            connection.add(words.iter().copied());
+            confirmed(connection, attempt, care)
+        })
     }
 
     /// One run of a script, with those arguments that there are. A server that does not know it, after a restart or
@@ -35,18 +39,19 @@ impl Node {
     pub fn script(
         &self,
         call: &Call,
+        care: Care,
         script: &Script,
         keys: &[&[u8]],
         arguments: &[Option<&[u8]>],
     ) -> Result<Value, Fault> {
         let count = [b'0' + keys.len() as u8];
         let rest = || keys.iter().copied().chain(arguments.iter().copied().flatten());
-        self.exchange(call, |connection, attempt| {
-            let known = [b"EVALSHA", script.sha().as_bytes(), &count];
-            match connection.request(attempt, known.into_iter().chain(rest()))? {
+        self.exchange(call, care, |connection, attempt| {
+            connection.add([b"EVALSHA", script.sha().as_bytes(), &count].into_iter().chain(rest()));
+            match confirmed(connection, attempt, care)? {
                 Value::ServerError(error) if error.code() == "NOSCRIPT" => {
-                    let whole = [b"EVAL", script.text().as_bytes(), &count];
-                    connection.request(attempt, whole.into_iter().chain(rest()))
+                    connection.add([b"EVAL", script.text().as_bytes(), &count].into_iter().chain(rest()));
+                    confirmed(connection, attempt, care)
                 }
                 reply => Ok(reply),
             }
@@ -56,12 +61,13 @@ impl Node {
     fn exchange(
         &self,
         call: &Call,
+        care: Care,
         talk: impl Fn(&mut Connection, &Attempt) -> Result<Value, Trouble>,
     ) -> Result<Value, Fault> {
         let process = call.interrupt.process();
-        let (mut connection, mut answer) = self.ask_once(call, &talk)?;
+        let (mut connection, mut answer) = self.ask_once(call, care, &talk)?;
         if is_worth_a_new_connection(&answer) {
-            (connection, answer) = self.ask_once(call, &talk)?;
+            (connection, answer) = self.ask_once(call, care, &talk)?;
         }
         if matches!(answer, Err(Trouble::Unsent)) {
             // A server that does not want us says why before it closes.
@@ -88,15 +94,51 @@ impl Node {
         }
     }
 
-    fn ask_once(&self, call: &Call, talk: &Talk) -> Result<(Box<Connection>, Result<Value, Trouble>), Fault> {
+    fn ask_once(
+        &self,
+        call: &Call,
+        care: Care,
+        talk: &Talk,
+    ) -> Result<(Box<Connection>, Result<Value, Trouble>), Fault> {
         let was_stopped = call.interrupt.stopped();
         let mut connection = self.connection(call)?;
         if call.interrupt.stopped() && !was_stopped {
             // Nothing was sent, and nobody waits for the answer any more.
             return Err(self.endpoint.fault(Cause::Unreachable(Trouble::Stopped.to_string())));
         }
+        if let Some(guard) = care.guard {
+            connection = self.old_enough(connection, guard, call)?;
+        }
         let answer = talk(&mut connection, &Attempt::new(call, call.limits.command));
         Ok((connection, answer))
+    }
+
+    /// The connection, unless its server has not been up for so long. A connection leads to one run of a server: it is
+    /// asked once.
+    fn old_enough(
+        &self,
+        mut connection: Box<Connection>,
+        guard: Duration,
+        call: &Call,
+    ) -> Result<Box<Connection>, Fault> {
+        let started = match connection.started {
+            Some(started) => started,
+            None => {
+                let attempt = Attempt::new(call, call.limits.command);
+                match connection.request(&attempt, [&b"INFO"[..], b"server"].into_iter()) {
+                    Ok(info) => care::started(&info, call.clock.now()),
+                    Err(trouble) => return Err(self.endpoint.fault(Cause::Unreachable(trouble.to_string()))),
+                }
+            }
+        };
+        connection.started = Some(started);
+        match care::too_young(started, guard, call.clock.now()) {
+            None => Ok(connection),
+            Some(why) => {
+                self.put_back(connection, call);
+                Err(self.endpoint.fault(Cause::Unasked(why)))
+            }
+        }
     }
 
     fn connection(&self, call: &Call) -> Result<Box<Connection>, Fault> {
@@ -120,6 +162,23 @@ impl Node {
         self.idle.set(None);
         self.endpoint.fault(Cause::NoAnswer("what came is no answer to the request".into()))
     }
+}
+
+/// Sends the request that was added. Where replicas are to confirm it, they are waited for in the same round trip, for half
+/// of the time, so that it is known in any case whether it was carried out.
+fn confirmed(connection: &mut Connection, attempt: &Attempt, care: Care) -> Result<Value, Trouble> {
+    if care.replicas == 0 {
+        connection.send(attempt)?;
+        return connection.reply(attempt);
+    }
+    let (replicas, time) = (care.replicas.to_string(), (attempt.left() / 2).as_millis().max(1).to_string());
+    connection.add([&b"WAIT"[..], replicas.as_bytes(), time.as_bytes()].into_iter());
+    connection.send(attempt)?;
+    let (value, confirmed) = (connection.reply(attempt)?, connection.reply(attempt)?);
+    Ok(match value {
+        Value::ServerError(_) => value,
+        value => Value::Array(vec![value, confirmed]),
+    })
 }
 
 type Talk<'a> = dyn Fn(&mut Connection, &Attempt) -> Result<Value, Trouble> + 'a;

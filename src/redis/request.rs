@@ -5,12 +5,20 @@
 
 /// Adds a request of these words.
 pub fn pack<'a>(words: impl Iterator<Item = &'a [u8]> + Clone, into: &mut Vec<u8>) {
-    head(b'*', words.clone().count(), into);
-    for word in words {
-        head(b'$', word.len(), into);
-        into.extend_from_slice(word);
-        into.extend_from_slice(b"\r\n");
-    }
+    begin(words.clone().count(), into);
+    words.for_each(|word| add(word, into));
+}
+
+/// Adds the beginning of a request of so many words.
+pub fn begin(words: usize, into: &mut Vec<u8>) {
+    head(b'*', words, into);
+}
+
+/// Adds one of them.
+pub fn add(word: &[u8], into: &mut Vec<u8>) {
+    head(b'$', word.len(), into);
+    into.extend_from_slice(word);
+    into.extend_from_slice(b"\r\n");
 }
 
 /// The kind of what follows, and how much of it there is.

@@ -2,6 +2,8 @@
 //!
 //! What is the same in every request stands in their text, and is not sent: each argument costs the server time.
 
+use std::sync::Arc;
+
 use crate::lock::{
     fence::Fence,
     queue::{DROPPED_AT_ONCE, OFFER, OFFER_UNTOLD, QUEUE_TTL},
@@ -41,6 +43,28 @@ pub struct Scripts {
     pub leave: Script,
     pub refresh: Script,
     pub occupant: Script,
+}
+
+/// Those of a quorum, beside which `ask`, `refresh`, `renew` and `occupant` serve as they are.
+pub struct QuorumScripts {
+    pub ask: Arc<Script>,
+    pub free: Arc<Script>,
+    pub refresh: Arc<Script>,
+    pub occupant: Arc<Script>,
+    pub raise: Arc<Script>,
+}
+
+impl QuorumScripts {
+    pub fn new() -> Self {
+        let Scripts { ask, leave: _, refresh, occupant } = Scripts::new();
+        Self {
+            ask: Arc::new(ask),
+            free: Arc::new(Script::new(include_str!("free.lua"))),
+            refresh: Arc::new(refresh),
+            occupant: Arc::new(occupant),
+            raise: Arc::new(Script::new(include_str!("raise.lua"))),
+        }
+    }
 }
 
 /// The keeper's.

@@ -16,6 +16,8 @@ const SCHEMES: &str = "redis://, rediss://, unix:// or memory://";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Servers {
     Redis(Box<Server>),
+    /// Of which a majority counts.
+    Quorum(Vec<Server>),
     /// Inside this process.
     Memory,
 }
@@ -75,6 +77,39 @@ impl Servers {
             _ => Err(BadValue(format!("must be the address of a server: {SCHEMES}"))),
         }
         .map(|server| Self::Redis(Box::new(server)))
+    }
+}
+
+impl Servers {
+    /// One is a server, several are a quorum.
+    pub fn parse_all(addresses: &[&str]) -> Result<Self, BadValue> {
+        let servers = match addresses {
+            [] => return Err(BadValue("must name at least one server".into())),
+            [address] => return Self::parse(address),
+            addresses => addresses.iter().map(|address| match Self::parse(address)? {
+                Self::Redis(server) => Ok(*server),
+                Self::Quorum(_) | Self::Memory => {
+                    Err(BadValue("must name servers of Redis only, where it names several".into()))
+                }
+            }),
+        };
+        let servers = servers.collect::<Result<Vec<_>, _>>()?;
+        let twice = |(at, server): (usize, &Server)| {
+            servers.iter().take(at).any(|other| other.address == server.address && other.database == server.database)
+        };
+        if servers.iter().enumerate().any(twice) {
+            return Err(BadValue("must name each server once: a majority is one of different servers".into()));
+        }
+        Ok(Self::Quorum(servers))
+    }
+
+    /// As messages say it: no user, no password.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Redis(server) => server.name().into(),
+            Self::Quorum(servers) => servers.iter().map(Server::name).collect::<Vec<_>>().join(" "),
+            Self::Memory => "memory://".into(),
+        }
     }
 }
 

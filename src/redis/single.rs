@@ -4,7 +4,9 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use redis::Value;
 
-use super::{endpoint::Endpoint, errors, node::Node, scripts::Scripts, servers::Server, wakeup::Subscriber};
+use super::{
+    care::Care, endpoint::Endpoint, errors, node::Node, scripts::Scripts, servers::Server, wakeup::Subscriber,
+};
 use crate::lock::{
     fence::Fence,
     keys::Key,
@@ -34,6 +36,36 @@ impl Single {
     }
 }
 
+impl Single {
+    /// What was granted, if enough replicas have it.
+    fn confirmed(&self, fence: Option<Fence>, confirmed: Option<Value>, terms: Terms) -> Vote {
+        match confirmed {
+            None => Vote::Granted(fence),
+            Some(Value::Int(count)) if count >= i64::from(terms.min_replicas) => Vote::Granted(fence),
+            Some(Value::Int(count)) => {
+                let why = format!("{count} of {} replicas confirmed it in time", terms.min_replicas);
+                Vote::Unknown(self.endpoint.fault(Cause::Unconfirmed(why)))
+            }
+            Some(Value::ServerError(error)) => {
+                let why = format!("replicas cannot be waited for: {}", errors::in_words(&error));
+                Vote::Unknown(self.endpoint.fault(Cause::Unconfirmed(why)))
+            }
+            Some(_) => Vote::Unknown(self.node.unexpected()),
+        }
+    }
+}
+
+/// A reply, and how many replicas confirmed it, where they were asked.
+fn split(reply: Result<Value, Fault>, terms: Terms) -> Result<(Value, Option<Value>), Fault> {
+    match reply? {
+        Value::Array(parts) if terms.min_replicas > 0 => {
+            let mut parts = parts.into_iter();
+            Ok((parts.next().unwrap_or(Value::Nil), parts.next()))
+        }
+        value => Ok((value, None)),
+    }
+}
+
 /// The fault, saying nothing of the token.
 pub(super) fn without(token: &Token, mut fault: Fault) -> Fault {
     if let (Cause::Answered(text), Ok(token)) = (&mut fault.cause, std::str::from_utf8(token.as_bytes())) {
@@ -53,10 +85,9 @@ impl Store for Single {
         }
         let ttl = terms.ttl.as_millis().to_string();
         let words = [b"SET", key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
-        let reply = self.node.command(call, &words);
-        match reply {
-            Ok(Value::Okay) => Vote::Granted(None),
-            Ok(Value::Nil) => Vote::Refused(None),
+        match split(self.node.command(call, terms.into(), &words), terms) {
+            Ok((Value::Okay, confirmed)) => self.confirmed(None, confirmed, terms),
+            Ok((Value::Nil, _)) => Vote::Refused(None),
             Ok(_) => Vote::Unknown(self.node.unexpected()),
             Err(fault) => Vote::Unknown(without(token, fault)),
         }
@@ -73,8 +104,9 @@ impl Store for Single {
         let ticket = ticket.as_deref().map(str::as_bytes);
         let is_told = place.map(|place| if place.is_told { &b"1"[..] } else { b"0" });
         let arguments = [Some(token.as_bytes()), Some(ttl.as_bytes()), entry, is_told, ticket];
-        match self.node.script(call, &self.scripts.ask, &keys, &arguments) {
-            Ok(value) => match vote(&value, terms) {
+        match split(self.node.script(call, terms.into(), &self.scripts.ask, &keys, &arguments), terms) {
+            Ok((value, confirmed)) => match vote(&value, terms) {
+                Some(Vote::Granted(fence)) => self.confirmed(fence, confirmed, terms),
                 Some(vote) => vote,
                 None => Vote::Unknown(self.node.unexpected()),
             },
@@ -85,7 +117,7 @@ impl Store for Single {
     fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed {
         let entry = place.map(|place| place.entry(token));
         let arguments = [Some(token.as_bytes()), entry.as_deref()];
-        match self.node.script(call, &self.scripts.leave, &[key.as_bytes(), key.queue()], &arguments) {
+        match self.node.script(call, Care::default(), &self.scripts.leave, &[key.as_bytes(), key.queue()], &arguments) {
             Ok(Value::Int(1)) => Freed::Freed,
             Ok(Value::Int(0)) => Freed::NotOurs,
             Ok(_) => Freed::Unknown(self.node.unexpected()),
@@ -96,7 +128,7 @@ impl Store for Single {
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
         let ttl = ttl.as_millis().to_string();
         let arguments = [token.as_bytes(), ttl.as_bytes()];
-        match self.node.script(call, &self.scripts.refresh, &[key.as_bytes()], &arguments.map(Some)) {
+        match self.node.script(call, Care::default(), &self.scripts.refresh, &[key.as_bytes()], &arguments.map(Some)) {
             Ok(Value::Int(1)) => Renewal::Renewed,
             Ok(Value::Int(0)) => Renewal::Lost,
             Ok(_) => Renewal::Unknown(self.node.unexpected()),
@@ -105,7 +137,7 @@ impl Store for Single {
     }
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault> {
-        match self.node.script(call, &self.scripts.occupant, &[key.as_bytes()], &[])? {
+        match self.node.script(call, Care::default(), &self.scripts.occupant, &[key.as_bytes()], &[])? {
             Value::Nil => Ok(None),
             Value::Array(parts) => match parts.as_slice() {
                 [value, left] => occupant(value, left).map(Some).ok_or_else(|| self.node.unexpected()),
@@ -121,7 +153,7 @@ impl Store for Single {
 }
 
 /// What `ask` answered. None: that is no answer of its.
-fn vote(reply: &Value, terms: Terms) -> Option<Vote> {
+pub(super) fn vote(reply: &Value, terms: Terms) -> Option<Vote> {
     match reply {
         Value::Int(1) if !terms.fencing => Some(Vote::Granted(None)),
         Value::Int(fence) if terms.fencing => Some(Vote::Granted(Some(Fence::new(u64::try_from(*fence).ok()?)?))),
@@ -144,7 +176,7 @@ fn busy(reply: &Value) -> Option<Busy> {
     Some(Busy { holder: occupant.holder, queued })
 }
 
-fn occupant(value: &Value, left: &Value) -> Option<Occupant> {
+pub(super) fn occupant(value: &Value, left: &Value) -> Option<Occupant> {
     let (Value::BulkString(value), Value::Int(left)) = (value, left) else { return None };
     let remaining = u64::try_from(*left).ok().map(Duration::from_millis);
     Some(Occupant { token: Token::from_bytes(value), holder: Holder::of(value, remaining) })

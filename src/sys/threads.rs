@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    mem::ManuallyDrop,
     os::{fd::RawFd, unix::net::UnixStream},
     panic::{self, AssertUnwindSafe, catch_unwind},
     sync::{
@@ -42,7 +43,9 @@ fn say_nothing_of_panics() {
 
 /// Something that a thread of its own does meanwhile. Who drops it wants it no more, and the thread is told so.
 pub struct Task<T> {
-    answer: Receiver<T>,
+    /// Not dropped in a forked child, where its thread may have had a part of it locked.
+    answer: ManuallyDrop<Receiver<T>>,
+    process: u64,
     /// Its other end is the thread's, and is closed when that ends.
     end: Guarded,
     _wanted: Arc<()>,
@@ -63,17 +66,27 @@ impl<T: Send + 'static> Task<T> {
             drop(answer);
             drop(theirs);
         })?;
-        Ok(Self { answer: receiver, end, _wanted: wanted })
+        Ok(Self { answer: ManuallyDrop::new(receiver), process: fork::process(), end, _wanted: wanted })
     }
 
     /// What came of it. The error: it is under way still, or it came to nothing.
     pub fn take(&self) -> Result<T, TryRecvError> {
-        self.answer.try_recv()
+        // In a forked child there is no thread that would ever answer.
+        if self.process == fork::process() { self.answer.try_recv() } else { Err(TryRecvError::Disconnected) }
     }
 
     /// What is readable once it has ended.
     pub fn fd(&self) -> RawFd {
         self.end.fd().unwrap_or(-1)
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if self.process == fork::process() {
+            // SAFETY: nothing uses it after this.
+            unsafe { ManuallyDrop::drop(&mut self.answer) };
+        }
     }
 }
 

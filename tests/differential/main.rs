@@ -52,7 +52,7 @@ fn tokens() -> [Token; 4] {
 fn any_request(random: &mut Random, keys: &[Key], ttl: impl Fn(&mut Random) -> Ttl) -> Request {
     let key = keys[random.below(keys.len() as u64) as usize].clone();
     let token = tokens()[random.below(4) as usize].clone();
-    let any_terms = |random: &mut Random| Terms { ttl: ttl(random), fencing: random.below(2) == 0 };
+    let any_terms = |random: &mut Random| Terms { fencing: random.below(2) == 0, ..ttl(random).into() };
     match random.below(7) {
         0 | 1 => Request::Try(key, token, any_terms(random)),
         2 | 3 => Request::Ask(key, token, any_terms(random), None),

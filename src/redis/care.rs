@@ -1,0 +1,68 @@
+//! What is asked of a server beside the key itself, where the memory of one is not trusted: replicas that have confirmed
+//! it, and a server that has been up for long enough to know what it held.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::lock::{error::seconds, options::Terms, time::Moment};
+
+#[derive(Clone, Copy, Default)]
+pub struct Care {
+    /// How many replicas are to confirm what was written.
+    pub replicas: u32,
+    /// How long the server must have been up.
+    pub guard: Option<Duration>,
+}
+
+impl From<Terms> for Care {
+    fn from(terms: Terms) -> Self {
+        Self { replicas: terms.min_replicas, guard: terms.restart_guard }
+    }
+}
+
+/// When a server began to run, as it says in `INFO server`: by a clock that somebody may set, in whole seconds, of which
+/// the last one may not be over. Never: it does not say.
+pub fn started(info: &Value, now: Moment) -> Moment {
+    let text = match info {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
+        Value::VerbatimString { text, .. } => text,
+        _ => "",
+    };
+    let line = text.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
+    line.and_then(|uptime| uptime.trim().parse().ok())
+        .map_or(Moment::NEVER, |uptime| now.minus(Duration::from_secs(uptime)))
+}
+
+/// Why a server that began to run then must not grant anything yet.
+pub fn too_young(started: Moment, guard: Duration, now: Moment) -> Option<String> {
+    if started == Moment::NEVER {
+        return Some("it does not say how long it has been up, which restartGuard needs".into());
+    }
+    let up = now.since(started);
+    (up < guard)
+        .then(|| format!("it has been up for {}, less than the restartGuard of {}", seconds(up), seconds(guard)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_as_old_as_it_says() {
+        let at = |seconds: u64| Moment::from_nanos(seconds * 1_000_000_000);
+        let info = |text: &str| Value::BulkString(text.into());
+        let began =
+            started(&info("# Server\r\nredis_version:7\r\nuptime_in_seconds:30\r\nuptime_in_days:0\r\n"), at(100));
+        assert_eq!(began, at(70));
+        let guard = Duration::from_secs(40);
+        assert_eq!(
+            too_young(began, guard, at(109)).as_deref(),
+            Some("it has been up for 39 s, less than the restartGuard of 40 s")
+        );
+        assert_eq!(too_young(began, guard, at(110)), None);
+        for silent in [info("# Server\r\n"), info("uptime_in_seconds:x\r\n"), Value::Nil] {
+            assert!(too_young(started(&silent, at(100)), guard, at(1_000)).is_some());
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! How waiters hear that a key is free: who frees it says so on each node, on one channel for all who wait, and one of
+//! the nodes is enough to hear it on.
+//!
+//! As on a single server, all waits of a thread share the connections, also those in a signal handler in the middle of
+//! another, and no borrow is held while the host runs.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash, Hasher},
+    os::fd::RawFd,
+    rc::Rc,
+    sync::{Arc, mpsc::TryRecvError},
+    time::Duration,
+};
+
+use crate::{
+    lock::{
+        backoff::Backoff,
+        keys::Key,
+        options::{Limits, Poll},
+        ports::{Call, Cause, Clock, Fault, Interrupt, Subscription, Woken},
+        quorum::majority,
+        time::Moment,
+        token::Token,
+    },
+    redis::{
+        channels::{Channels, Hearing},
+        connection::Connection,
+        endpoint::Endpoint,
+    },
+    sys::{clock::SystemClock, poll, threads::Task},
+};
+
+/// Between connections to a node that are in vain.
+const RETRIES: Poll = Poll { min: Duration::from_millis(250), max: Duration::from_secs(30) };
+/// Events that are remembered, for each is heard of once by each node.
+const MOST_SEEN: usize = 16;
+const EAR: &str = "free";
+
+pub fn channel(key: &Key) -> Vec<u8> {
+    key.channel(EAR)
+}
+
+/// What is said when the lease of this token was ended. The token itself is a secret.
+pub fn event(token: &Token) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    token.as_bytes().hash(&mut hasher);
+    hasher.finish()
+}
+
+pub struct Ears(RefCell<Vec<Ear>>);
+
+/// What is heard of one node.
+struct Ear {
+    endpoint: Arc<Endpoint>,
+    channels: Channels,
+    opening: Option<Task<Result<Box<Connection>, Fault>>>,
+    backoff: Option<Backoff>,
+    not_before: Moment,
+    /// Why nothing is heard.
+    fault: Option<Fault>,
+}
+
+impl Ears {
+    pub fn new(endpoints: &[Arc<Endpoint>]) -> Rc<Self> {
+        let ear = |endpoint: &Arc<Endpoint>| Ear {
+            endpoint: endpoint.clone(),
+            channels: Channels::default(),
+            opening: None,
+            backoff: None,
+            not_before: Moment::from_nanos(0),
+            fault: None,
+        };
+        Rc::new(Self(RefCell::new(endpoints.iter().map(ear).collect())))
+    }
+
+    pub fn listener(self: &Rc<Self>, key: &Key) -> Listener {
+        let channel: Rc<[u8]> = channel(key).into();
+        let mut seen = VecDeque::new();
+        for ear in &mut *self.0.borrow_mut() {
+            ear.channels.begin(channel.clone());
+            seen.extend(ear.channels.said(&channel));
+        }
+        let limits = Limits { connect: RETRIES.min, command: RETRIES.min };
+        Listener {
+            ears: self.clone(),
+            channel,
+            wait: Cell::new(0),
+            limits: Cell::new(limits),
+            seen: RefCell::new(seen),
+        }
+    }
+}
+
+impl Ear {
+    /// Whether this channel is heard; it is seen to that it will be.
+    fn hears(&mut self, channel: &Rc<[u8]>, limits: Limits, now: Moment) -> Hearing {
+        let was_connected = self.channels.is_connected();
+        self.channels.exchange();
+        if was_connected && !self.channels.is_connected() {
+            self.pause(now);
+        }
+        match self.opening.as_ref().map(Task::take) {
+            None | Some(Err(TryRecvError::Empty)) => {}
+            Some(Ok(Ok(connection))) => {
+                self.channels.connect(connection);
+                self.opening = None;
+            }
+            Some(failed) => {
+                self.fault = failed.ok().and_then(Result::err);
+                self.opening = None;
+                self.pause(now);
+            }
+        }
+        if !self.channels.is_connected() && self.opening.is_none() && now >= self.not_before {
+            let endpoint = self.endpoint.clone();
+            let task = Task::start(move |interrupt| {
+                let until = SystemClock.now().plus(limits.grace());
+                endpoint.connect(&Call { until, limits, clock: &SystemClock, interrupt })
+            });
+            match task {
+                Ok(task) => self.opening = Some(task),
+                Err(_) => self.pause(now),
+            }
+        }
+        match self.channels.hearing(channel) {
+            Hearing::No if self.channels.is_connected() => {
+                self.channels.ask_for(channel);
+                Hearing::AskedFor
+            }
+            Hearing::No if self.opening.is_some() => Hearing::AskedFor,
+            Hearing::Yes => {
+                self.backoff = None;
+                Hearing::Yes
+            }
+            other => other,
+        }
+    }
+
+    fn pause(&mut self, now: Moment) {
+        let seed = || now.as_nanos() ^ u64::from(std::process::id()) << 32;
+        let pause = self.backoff.get_or_insert_with(|| Backoff::new(RETRIES, seed())).pause();
+        self.not_before = now.plus(pause);
+    }
+
+    fn awaited(&mut self) -> Option<(RawFd, i16)> {
+        match &self.opening {
+            Some(task) => Some((task.fd(), libc::POLLIN)),
+            None => self.channels.awaited(),
+        }
+    }
+
+    fn fault(&self, channel: &[u8]) -> Fault {
+        match (self.channels.hearing(channel), &self.fault) {
+            (Hearing::Refused(error), _) => self.endpoint.fault(Cause::Answered(error)),
+            (_, Some(fault)) => fault.clone(),
+            _ => self.endpoint.fault(Cause::NoAnswer("it does not answer to a subscription".into())),
+        }
+    }
+}
+
+pub struct Listener {
+    ears: Rc<Ears>,
+    channel: Rc<[u8]>,
+    wait: Cell<u64>,
+    limits: Cell<Limits>,
+    seen: RefCell<VecDeque<u64>>,
+}
+
+/// How it stands with all nodes.
+#[derive(Default)]
+struct Heard {
+    yes: usize,
+    asked: usize,
+    awaited: Vec<(RawFd, i16)>,
+}
+
+impl Listener {
+    fn look(&self, now: Moment) -> Heard {
+        let mut heard = Heard::default();
+        for ear in &mut *self.ears.0.borrow_mut() {
+            match ear.hears(&self.channel, self.limits.get(), now) {
+                Hearing::Yes => heard.yes += 1,
+                Hearing::AskedFor => heard.asked += 1,
+                Hearing::No | Hearing::Refused(_) => {}
+            }
+            heard.awaited.extend(ear.awaited());
+        }
+        heard
+    }
+
+    /// Whether something was said since this was asked last. What one node says, the others will say as well.
+    fn is_told(&self) -> bool {
+        let mut seen = self.seen.borrow_mut();
+        let mut is_told = false;
+        for ear in &*self.ears.0.borrow() {
+            if let Some(event) = ear.channels.said(&self.channel).filter(|event| !seen.contains(event)) {
+                is_told = true;
+                seen.push_back(event);
+            }
+        }
+        while seen.len() > MOST_SEEN {
+            seen.pop_front();
+        }
+        is_told
+    }
+}
+
+impl Subscription for Listener {
+    fn ear(&self) -> &str {
+        EAR
+    }
+
+    fn begin(&self) -> u64 {
+        self.wait.set(self.wait.get() + 1);
+        self.wait.get()
+    }
+
+    fn is_alive(&self) -> bool {
+        self.look(SystemClock.now()).yes > 0
+    }
+
+    fn listen(&self, call: &Call) -> Result<(), Fault> {
+        self.limits.set(call.limits);
+        let (now, process) = (call.clock.now(), call.interrupt.process());
+        let until = now.plus(call.limits.command).min(call.until);
+        loop {
+            let heard = self.look(call.clock.now());
+            // Who is slow to answer is heard when it has.
+            let is_enough = heard.yes >= majority(self.ears.0.borrow().len()) || heard.asked == 0;
+            if is_enough || call.clock.now() >= until || call.interrupt.stopped() {
+                if heard.yes > 0 {
+                    return Ok(());
+                }
+                break;
+            }
+            poll::slice(&heard.awaited, until, call.clock, call.interrupt);
+            if call.interrupt.process() != process {
+                break;
+            }
+        }
+        let ears = self.ears.0.borrow();
+        let mut faults: Vec<_> = ears.iter().map(|ear| ear.fault(&self.channel)).collect();
+        // One that refuses will not be asked again in this wait; who may be back will.
+        faults.sort_by_key(|fault| matches!(fault.cause, Cause::Answered(_)));
+        Err(faults.swap_remove(0))
+    }
+
+    fn sleep(&self, until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Woken {
+        loop {
+            let heard = self.look(clock.now());
+            if self.is_told() {
+                return Woken::Told;
+            }
+            if heard.yes == 0 {
+                return Woken::Deaf;
+            }
+            if interrupt.stopped() || clock.now() >= until {
+                return Woken::Untold;
+            }
+            if poll::slice(&heard.awaited, until, clock, interrupt) == poll::Waited::Ready {
+                interrupt.pump();
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        for ear in &mut *self.ears.0.borrow_mut() {
+            ear.channels.end(&self.channel);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The nodes of a quorum, asked at the same time, and what they answered.
+
+use std::{os::fd::RawFd, sync::Arc, time::Duration};
+
+use redis::Value;
+
+use super::{
+    member::{Ballot, Member, Round},
+    question::Question,
+};
+use crate::{
+    lock::{
+        options::Limits,
+        ports::{Clock, Fault, Interrupt},
+        quorum::{self, Tally},
+        time::Moment,
+    },
+    redis::endpoint::Endpoint,
+    sys::poll,
+};
+
+pub struct Ensemble {
+    members: Vec<Member>,
+    round: Round,
+    /// Of each question, what each member said.
+    ballots: Vec<Vec<Ballot>>,
+    /// For which members the round waits.
+    awaits: Vec<bool>,
+    until: Moment,
+    /// How long the last round took.
+    took: Duration,
+    process: u64,
+}
+
+/// As with one server: those that are near answer within this, and to fall asleep would take longer.
+const NEAR: Duration = Duration::from_micros(40);
+
+impl Ensemble {
+    pub fn new(endpoints: &[Arc<Endpoint>], process: u64) -> Self {
+        let limits = Limits { connect: Duration::ZERO, command: Duration::ZERO };
+        Self {
+            members: endpoints.iter().cloned().map(Member::new).collect(),
+            round: Round::new(Vec::new(), Duration::ZERO, limits),
+            ballots: Vec::new(),
+            awaits: Vec::new(),
+            until: Moment::NEVER,
+            took: Duration::MAX,
+            process,
+        }
+    }
+
+    /// Which process it is of. In a forked child, nothing of it is to be touched.
+    pub fn process(&self) -> u64 {
+        self.process
+    }
+
+    /// Before the first round of a call.
+    pub fn begin(&mut self, limits: &Limits, now: Moment) {
+        for member in &mut self.members {
+            member.begin(limits, now);
+        }
+    }
+
+    /// Puts the questions of a round to all nodes.
+    pub fn ask(&mut self, round: Round, now: Moment) {
+        let limit = round.limit;
+        self.round = Round { number: self.round.number + 1, ..round };
+        let up = self.members.iter().filter(|member| member.is_up(limit, now)).count();
+        let must = up < quorum::majority(self.members.len());
+        self.ballots = vec![Vec::with_capacity(self.members.len()); self.round.questions.len()];
+        self.awaits.clear();
+        for member in &mut self.members {
+            let asked = member.ask(&self.round, must, now);
+            self.awaits.push(matches!(asked, Ok(true)));
+            for ballots in &mut self.ballots {
+                ballots.push(match &asked {
+                    Ok(_) => Ballot::Pending,
+                    Err(fault) => Ballot::Silent(fault.clone()),
+                });
+            }
+        }
+        let connecting = if up == self.members.len() { Duration::ZERO } else { self.round.limits.connect.min(limit) };
+        self.until = now.plus(limit).plus(connecting);
+    }
+
+    /// Reads what has come.
+    pub fn go_on(&mut self, now: Moment) {
+        let Self { members, round, ballots, awaits, .. } = self;
+        let is_late = now >= self.until;
+        for (place, (member, awaits)) in members.iter_mut().zip(awaits).enumerate() {
+            member.go_on(Some(round), now, &mut |index, said| {
+                if let Some(ballot) = ballots.get_mut(index).and_then(|ballots| ballots.get_mut(place)) {
+                    *ballot = said;
+                }
+            });
+            let silence = member.fault().cloned().or_else(|| is_late.then(|| member.silence(round.limit)));
+            let mut is_pending = false;
+            for ballot in ballots.iter_mut().filter_map(|ballots| ballots.get_mut(place)) {
+                match (&ballot, &silence) {
+                    (Ballot::Pending, Some(fault)) => *ballot = Ballot::Silent(fault.clone()),
+                    (Ballot::Pending, None) => is_pending = true,
+                    _ => {}
+                }
+            }
+            *awaits &= is_pending;
+        }
+    }
+
+    /// Goes on until `is_over`, or until every answer has come that is waited for. False: this is a child that was forked
+    /// meanwhile.
+    pub fn wait(
+        &mut self,
+        until: Moment,
+        clock: &dyn Clock,
+        interrupt: &dyn Interrupt,
+        is_over: impl Fn(&Self) -> bool,
+    ) -> bool {
+        let start = clock.now();
+        self.until = self.until.min(until);
+        loop {
+            let now = clock.now();
+            self.go_on(now);
+            if is_over(self) || !self.awaits.contains(&true) {
+                self.took = now.since(start);
+                return true;
+            }
+            if self.took < NEAR && now.since(start) < NEAR {
+                // SAFETY: lets another process have the processor, if one wants it: a server, as it may be.
+                unsafe { libc::sched_yield() };
+                continue;
+            }
+            poll::slice(&self.awaited(), self.until, clock, interrupt);
+            if interrupt.process() != self.process {
+                return false;
+            }
+        }
+    }
+
+    /// What the round waits for.
+    pub fn awaited(&self) -> Vec<(RawFd, i16)> {
+        let awaited = self.members.iter().zip(&self.awaits).filter(|(_, awaits)| **awaits);
+        awaited.filter_map(|(member, _)| member.awaited()).collect()
+    }
+
+    /// Answers to a question, as they have come.
+    pub fn said(&self, question: usize) -> impl Iterator<Item = &Value> {
+        self.ballots.get(question).into_iter().flatten().filter_map(|ballot| match ballot {
+            Ballot::Said(value) => Some(value),
+            Ballot::Pending | Ballot::Silent(_) => None,
+        })
+    }
+
+    /// How a question stands. `is_yes`: of an answer; None: it is no answer to this question.
+    pub fn tally(&self, question: usize, is_yes: impl Fn(&Value) -> Option<bool>) -> Tally {
+        let mut tally = Tally { nodes: self.members.len(), ..Tally::default() };
+        for (ballot, awaits) in self.ballots.get(question).into_iter().flatten().zip(&self.awaits) {
+            match ballot {
+                Ballot::Said(value) => match is_yes(value) {
+                    Some(true) => tally.yes += 1,
+                    Some(false) => tally.no += 1,
+                    None => {}
+                },
+                Ballot::Pending if *awaits => tally.pending += 1,
+                Ballot::Pending | Ballot::Silent(_) => {}
+            }
+        }
+        tally
+    }
+
+    /// Why nodes gave no answer to build on.
+    pub fn faults(&self, question: usize, is_yes: impl Fn(&Value) -> Option<bool>) -> Vec<Fault> {
+        let ballots = self.ballots.get(question).into_iter().flatten().zip(&self.members);
+        let fault = |(ballot, member): (&Ballot, &Member)| match ballot {
+            Ballot::Pending => Some(member.silence(self.round.limit)),
+            Ballot::Said(value) => is_yes(value).is_none().then(|| member.misunderstood(value)),
+            Ballot::Silent(fault) => Some(fault.clone()),
+        };
+        ballots.filter_map(fault).collect()
+    }
+
+    /// Lets the nodes free what they were asked for in this call.
+    pub fn undo(&mut self, free: &Arc<Question>, now: Moment) {
+        for member in &mut self.members {
+            member.undo(free, now);
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! One node of a quorum, which nobody ever waits for alone. Its connection outlives the questions that are put on it: an
+//! answer that comes when the outcome is certain already is read before the next one's.
+//!
+//! A node that was down or silent is remembered as such, and is tried again meanwhile, by a thread.
+
+use std::{
+    collections::VecDeque,
+    os::fd::RawFd,
+    sync::{Arc, mpsc::TryRecvError},
+    time::Duration,
+};
+
+use redis::{ServerError, Value};
+
+use super::question::Question;
+use crate::{
+    lock::{
+        backoff::Backoff,
+        error::seconds,
+        options::{Limits, Poll},
+        ports::{Call, Cause, Clock, Fault},
+        time::Moment,
+        token::Token,
+    },
+    redis::{
+        care,
+        connection::Connection,
+        endpoint::Endpoint,
+        errors,
+        scripts::Script,
+        socket::{Attempt, Trouble},
+    },
+    sys::{clock::SystemClock, threads::Task},
+};
+
+/// Between tries of a node that is down.
+const RETRIES: Poll = Poll { min: Duration::from_millis(50), max: Duration::from_secs(5) };
+/// A node that owes more answers is asked nothing more, but to free what it may hold.
+const MOST_OWED: usize = 256;
+/// Tokens that are remembered. There are as many at a time as locks that wait in one thread.
+const MOST_LATE: usize = 256;
+
+/// Questions that are put to all nodes at the same time.
+pub struct Round {
+    pub number: u64,
+    pub questions: Vec<Arc<Question>>,
+    /// For whom a key is asked for.
+    pub token: Option<Token>,
+    /// How long a node must have been up to be believed.
+    pub guard: Option<Duration>,
+    /// How long it has to answer.
+    pub limit: Duration,
+    pub limits: Limits,
+}
+
+impl Round {
+    pub fn new(questions: Vec<Arc<Question>>, limit: Duration, limits: Limits) -> Self {
+        Self { number: 0, questions, token: None, guard: None, limit, limits }
+    }
+}
+
+/// What became of a question.
+#[derive(Clone, Debug)]
+pub enum Ballot {
+    Pending,
+    Said(Value),
+    Silent(Fault),
+}
+
+pub struct Member {
+    endpoint: Arc<Endpoint>,
+    state: State,
+    /// The answers that are to come, in this order.
+    owed: VecDeque<Owed>,
+    is_sending: bool,
+    /// The round that it was asked in, or will be as soon as there is a connection.
+    asked: u64,
+    was_asked: bool,
+    /// Scripts whose text it was given on this connection.
+    known: Vec<Arc<Script>>,
+    /// What frees keys that it may hold, whose connection was lost.
+    unfreed: Vec<Arc<Question>>,
+    /// Tokens that a release, whose connection was lost, may yet free: what is granted to them is not to be believed.
+    late: VecDeque<Token>,
+    backoff: Option<Backoff>,
+    not_before: Moment,
+}
+
+enum State {
+    /// None: it was never tried.
+    Down(Option<Fault>),
+    Opening(Task<Result<Box<Connection>, Fault>>),
+    Open(Box<Connection>),
+}
+
+struct Owed {
+    sent: Moment,
+    what: What,
+}
+
+enum What {
+    Uptime,
+    Answer { question: Arc<Question>, round: u64, index: usize },
+}
+
+impl Member {
+    pub fn new(endpoint: Arc<Endpoint>) -> Self {
+        Self {
+            endpoint,
+            state: State::Down(None),
+            owed: VecDeque::new(),
+            is_sending: false,
+            asked: 0,
+            was_asked: false,
+            known: Vec::new(),
+            unfreed: Vec::new(),
+            late: VecDeque::new(),
+            backoff: None,
+            not_before: Moment::from_nanos(0),
+        }
+    }
+
+    /// Before the first round of a call: reads what has come since the last one.
+    pub fn begin(&mut self, limits: &Limits, now: Moment) {
+        self.was_asked = false;
+        self.asked = 0;
+        self.go_on(None, now, &mut |_, _| {});
+        let silent = self.owed.front().is_some_and(|first| now >= first.sent.plus(limits.command));
+        if silent {
+            let cause = Cause::NoAnswer(format!("nothing came within {}", seconds(limits.command)));
+            self.lost(self.endpoint.fault(cause));
+            self.pause(now);
+        }
+    }
+
+    /// Whether it can be asked now, and is expected to answer.
+    pub fn is_up(&self, limit: Duration, now: Moment) -> bool {
+        let is_behind = self.owed.front().is_some_and(|first| now >= first.sent.plus(limit));
+        matches!(self.state, State::Open(_)) && !is_behind
+    }
+
+    /// Puts the round's questions to it. True: it is to be waited for; false: it is not, but may answer. The error: it is
+    /// not asked. `must`: its answer is needed, also if it was down a moment ago.
+    pub fn ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
+        if round.token.as_ref().is_some_and(|token| self.late.contains(token)) {
+            let why = "an earlier release of this token may still be carried out";
+            return Err(self.endpoint.fault(Cause::Unasked(why.into())));
+        }
+        let is_first = matches!(self.state, State::Down(None));
+        if let State::Down(why) = &self.state {
+            if let Some(why) = why.clone().filter(|_| !must && now < self.not_before) {
+                return Err(why);
+            }
+            let probe = why.is_some();
+            self.open(probe, round.limits)?;
+        }
+        self.asked = round.number;
+        match &self.state {
+            State::Open(_) if self.owed.len() >= MOST_OWED => {
+                self.asked = 0;
+                Err(self.endpoint.fault(Cause::Unasked("it owes too many answers".into())))
+            }
+            State::Open(_) => {
+                let is_up = self.is_up(round.limit, now);
+                self.put(round, now);
+                Ok(is_up || must)
+            }
+            State::Opening(_) => Ok(is_first || must || self.backoff.is_none()),
+            State::Down(_) => Ok(false),
+        }
+    }
+
+    fn open(&mut self, probe: bool, limits: Limits) -> Result<(), Fault> {
+        let endpoint = self.endpoint.clone();
+        let task = Task::start(move |interrupt| {
+            let until = SystemClock.now().plus(limits.grace());
+            let call = Call { until, limits, clock: &SystemClock, interrupt };
+            let mut connection = endpoint.connect(&call)?;
+            if probe {
+                // One that hangs takes connections still. Whatever it answers, it answers.
+                let attempt = Attempt::unless_stopped(&call, limits.command);
+                let answer = connection.request(&attempt, [&b"PING"[..]].into_iter());
+                answer.map_err(|trouble| endpoint.fault(Cause::NoAnswer(trouble.to_string())))?;
+            }
+            Ok(connection)
+        });
+        match task {
+            Ok(task) => self.state = State::Opening(task),
+            Err(error) => return Err(self.endpoint.fault(Cause::Unreachable(error.to_string()))),
+        }
+        Ok(())
+    }
+
+    /// Sends the questions of a round.
+    fn put(&mut self, round: &Round, now: Moment) {
+        let State::Open(connection) = &mut self.state else { return };
+        if round.guard.is_some() && connection.started.is_none() {
+            connection.add([&b"INFO"[..], b"server"].into_iter());
+            self.owed.push_back(Owed { sent: now, what: What::Uptime });
+        }
+        for (index, question) in round.questions.iter().enumerate() {
+            match question.unless_known(&mut self.known) {
+                Some(text) => connection.add_packed(&text),
+                None => connection.add_packed(question.packed()),
+            }
+            let what = What::Answer { question: question.clone(), round: round.number, index };
+            self.owed.push_back(Owed { sent: now, what });
+        }
+        self.was_asked = true;
+        self.send();
+    }
+
+    fn send(&mut self) {
+        if let State::Open(connection) = &mut self.state {
+            match connection.send_now() {
+                Ok(is_sent) => self.is_sending = !is_sent,
+                Err(trouble) => self.broke(&trouble),
+            }
+        }
+    }
+
+    /// Lets it free what it was asked for in this call.
+    pub fn undo(&mut self, free: &Arc<Question>, now: Moment) {
+        if !std::mem::take(&mut self.was_asked) {
+            self.asked = 0;
+        } else if let State::Open(connection) = &mut self.state {
+            // With its text, for nobody waits to hear that the script is not known.
+            connection.add_packed(&free.with_text());
+            let what = What::Answer { question: free.clone(), round: 0, index: 0 };
+            self.owed.push_back(Owed { sent: now, what });
+            self.send();
+        } else {
+            self.is_unfreed(free.clone());
+        }
+    }
+
+    /// Goes on as far as it can. `answer`: takes the answers to the questions of the round.
+    pub fn go_on(&mut self, round: Option<&Round>, now: Moment, answer: &mut dyn FnMut(usize, Ballot)) {
+        if let State::Opening(task) = &self.state {
+            match task.take() {
+                Ok(Ok(connection)) => self.opened(connection, round, now),
+                Ok(Err(fault)) => {
+                    self.lost(fault);
+                    self.pause(now);
+                }
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    let cause = Cause::Unreachable("the connection could not be opened".into());
+                    self.lost(self.endpoint.fault(cause));
+                    self.pause(now);
+                }
+            }
+        }
+        if self.is_sending {
+            self.send();
+        }
+        while let State::Open(connection) = &mut self.state {
+            match connection.value_now(LONGEST) {
+                Ok(Some(value)) => self.take(value, round, now, answer),
+                Ok(None) => return,
+                Err(trouble) => self.broke(&trouble),
+            }
+        }
+    }
+
+    fn opened(&mut self, mut connection: Box<Connection>, round: Option<&Round>, now: Moment) {
+        for free in std::mem::take(&mut self.unfreed) {
+            connection.add_packed(&free.with_text());
+            let what = What::Answer { question: free, round: 0, index: 0 };
+            self.owed.push_back(Owed { sent: now, what });
+        }
+        self.state = State::Open(connection);
+        self.known.clear();
+        match round.filter(|round| round.number == self.asked) {
+            Some(round) => self.put(round, now),
+            None => self.send(),
+        }
+    }
+
+    fn take(&mut self, value: Value, round: Option<&Round>, now: Moment, answer: &mut dyn FnMut(usize, Ballot)) {
+        let Some(Owed { what, .. }) = self.owed.pop_front() else {
+            return self.unexpected(&value);
+        };
+        self.backoff = None;
+        if let Value::ServerError(error) = &value
+            && errors::is_refusal_to_talk(error)
+        {
+            return self.unexpected(&value);
+        }
+        let (question, number, index) = match what {
+            What::Answer { question, round, index } => (question, round, index),
+            What::Uptime => {
+                if let State::Open(connection) = &mut self.state {
+                    connection.started = Some(care::started(&value, now));
+                }
+                return;
+            }
+        };
+        let round = round.filter(|round| round.number == number);
+        match &value {
+            Value::ServerError(error) if is_unknown_script(error) && (round.is_some() || question.ends.is_some()) => {
+                self.known.clear();
+                if let State::Open(connection) = &mut self.state {
+                    connection.add_packed(&question.with_text());
+                    self.owed.push_back(Owed { sent: now, what: What::Answer { question, round: number, index } });
+                    self.send();
+                }
+            }
+            Value::ServerError(error) if is_elsewhere(error) => {
+                // It is not the one to ask, or not yet; the next connection may lead to the one that is.
+                self.lost(self.endpoint.fault(Cause::Answered(errors::in_words(error))));
+            }
+            _ => {
+                if let Some(round) = round {
+                    let too_young = self.is_too_young(round, now);
+                    answer(index, too_young.map_or(Ballot::Said(value), Ballot::Silent));
+                }
+            }
+        }
+    }
+
+    fn is_too_young(&self, round: &Round, now: Moment) -> Option<Fault> {
+        let State::Open(connection) = &self.state else { return None };
+        let why = care::too_young(connection.started?, round.guard?, now)?;
+        Some(self.endpoint.fault(Cause::Unasked(why)))
+    }
+
+    /// What came is no answer to a question.
+    fn unexpected(&mut self, value: &Value) {
+        let cause = match value {
+            Value::ServerError(error) => Cause::Unreachable(errors::in_words(error)),
+            _ => Cause::NoAnswer("what came is no answer to the request".into()),
+        };
+        self.lost(self.endpoint.fault(cause));
+    }
+
+    fn broke(&mut self, trouble: &Trouble) {
+        self.lost(self.endpoint.fault(Cause::NoAnswer(trouble.to_string())));
+    }
+
+    /// There is no connection any more.
+    fn lost(&mut self, fault: Fault) {
+        self.state = State::Down(Some(fault));
+        self.is_sending = false;
+        for Owed { what, .. } in std::mem::take(&mut self.owed) {
+            if let What::Answer { question, .. } = what
+                && question.ends.is_some()
+            {
+                self.is_unfreed(question);
+            }
+        }
+    }
+
+    fn is_unfreed(&mut self, free: Arc<Question>) {
+        self.late.extend(free.ends.clone());
+        self.unfreed.push(free);
+        if self.late.len() > MOST_LATE {
+            self.late.pop_front();
+        }
+        if self.unfreed.len() > MOST_LATE {
+            self.unfreed.remove(0);
+        }
+    }
+
+    /// Not to be tried for a while.
+    fn pause(&mut self, now: Moment) {
+        let seed = || now.as_nanos() ^ u64::from(std::process::id()) << 32;
+        let pause = self.backoff.get_or_insert_with(|| Backoff::new(RETRIES, seed())).pause();
+        self.not_before = now.plus(pause);
+    }
+
+    /// Of what is no answer to the question that was put.
+    pub fn misunderstood(&self, value: &Value) -> Fault {
+        self.endpoint.fault(match value {
+            Value::ServerError(error) => Cause::Answered(errors::in_words(error)),
+            _ => Cause::NoAnswer("what came is no answer to the request".into()),
+        })
+    }
+
+    /// Why it is down, if it is.
+    pub fn fault(&self) -> Option<&Fault> {
+        match &self.state {
+            State::Down(fault) => fault.as_ref(),
+            State::Opening(_) | State::Open(_) => None,
+        }
+    }
+
+    /// Of one that has not answered in time.
+    pub fn silence(&self, limit: Duration) -> Fault {
+        let limit = seconds(limit);
+        self.endpoint.fault(match &self.state {
+            State::Opening(_) => Cause::Unreachable(format!("it could not be reached within {limit}")),
+            State::Down(_) | State::Open(_) => Cause::NoAnswer(format!("nothing came within {limit}")),
+        })
+    }
+
+    /// What to wait for.
+    pub fn awaited(&self) -> Option<(RawFd, i16)> {
+        match &self.state {
+            State::Down(_) => None,
+            State::Opening(task) => Some((task.fd(), libc::POLLIN)),
+            State::Open(connection) => {
+                let events = if self.is_sending { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+                connection.fd().ok().map(|fd| (fd, events))
+            }
+        }
+    }
+}
+
+/// What another program has put in the place of a key may be long.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+fn is_unknown_script(error: &ServerError) -> bool {
+    error.code() == "NOSCRIPT"
+}
+
+/// It is no primary, or is starting.
+fn is_elsewhere(error: &ServerError) -> bool {
+    matches!(&*errors::code(error), "READONLY" | "MASTERDOWN" | "LOADING")
+}

@@ -1,0 +1,333 @@
+//! Several independent servers, of which a majority counts (Redlock,
+//! https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+//!
+//! All are asked at the same time, and a call is over as soon as its outcome is certain. What was won in vain is freed
+//! again, on the connection that it was asked for on, so that a node that is late carries out both, in this order.
+
+mod ears;
+mod ensemble;
+mod member;
+mod question;
+mod renewer;
+
+use std::{cell::Cell, mem, rc::Rc, sync::Arc, time::Duration};
+
+use redis::Value;
+pub use renewer::RenewingQuorum;
+
+use self::{ears::Ears, ensemble::Ensemble, member::Round, question::Question};
+use super::{
+    endpoint::Endpoint,
+    scripts::QuorumScripts,
+    servers::Server,
+    single::{occupant, vote, without},
+};
+use crate::lock::{
+    fence::Fence,
+    keys::Key,
+    options::Terms,
+    ports::{Busy, Call, Cause, Fault, Freed, Occupant, Renewal, Store, Subscription, Vote},
+    queue::Place,
+    quorum::{Outcome, majority},
+    token::Token,
+    ttl::Ttl,
+};
+
+pub struct Quorum {
+    name: String,
+    endpoints: Vec<Arc<Endpoint>>,
+    /// While nobody uses it. Whoever does takes it away: a signal handler that runs meanwhile has another.
+    idle: Cell<Option<Box<Ensemble>>>,
+    scripts: QuorumScripts,
+    ears: Rc<Ears>,
+}
+
+impl Quorum {
+    pub fn new(servers: Vec<Server>) -> Self {
+        let endpoints: Vec<_> = servers.into_iter().map(|server| Arc::new(Endpoint::new(server))).collect();
+        Self {
+            name: name(&endpoints),
+            idle: Cell::new(None),
+            scripts: QuorumScripts::new(),
+            ears: Ears::new(&endpoints),
+            endpoints,
+        }
+    }
+
+    fn fault(&self, cause: Cause) -> Fault {
+        Fault { server: self.name.clone(), cause }
+    }
+
+    /// With what has come since the last call read.
+    fn ensemble(&self, call: &Call) -> Box<Ensemble> {
+        let process = call.interrupt.process();
+        let mut ensemble = match self.idle.take() {
+            Some(ensemble) if ensemble.process() == process => ensemble,
+            other => {
+                mem::forget(other);
+                Box::new(Ensemble::new(&self.endpoints, process))
+            }
+        };
+        ensemble.begin(&call.limits, call.clock.now());
+        ensemble
+    }
+
+    /// Puts a question to all, and waits until `is_over`. None: this is a child that was forked meanwhile.
+    fn put_to_all(
+        &self,
+        mut ensemble: Box<Ensemble>,
+        round: Round,
+        call: &Call,
+        is_over: impl Fn(&Ensemble) -> bool,
+    ) -> Option<Box<Ensemble>> {
+        ensemble.ask(round, call.clock.now());
+        if ensemble.wait(call.until, call.clock, call.interrupt, is_over) {
+            return Some(ensemble);
+        }
+        // Its descriptors are none any more, and what its threads have is the parent's.
+        mem::forget(ensemble);
+        None
+    }
+
+    /// Asks whether something holds, and says what a majority answers.
+    fn ask_whether(
+        &self,
+        question: Question,
+        limit: Duration,
+        token: &Token,
+        call: &Call,
+    ) -> (Option<Box<Ensemble>>, Result<bool, Fault>) {
+        let round = Round::new(vec![Arc::new(question)], limit, call.limits);
+        let held = |ensemble: &Ensemble| ensemble.tally(0, yes_or_no).held();
+        let asked = self.put_to_all(self.ensemble(call), round, call, |ensemble| held(ensemble) != Outcome::Open);
+        let Some(ensemble) = asked else { return (None, Err(self.fault(Cause::Forked))) };
+        let answer = match held(&ensemble) {
+            Outcome::Yes => Ok(true),
+            Outcome::No => Ok(false),
+            Outcome::Open | Outcome::NoQuorum => Err(no_quorum(&self.name, &ensemble, 0, yes_or_no, token)),
+        };
+        (Some(ensemble), answer)
+    }
+
+    /// One try for the key. `read`: what an answer to the question says.
+    fn take(
+        &self,
+        question: Question,
+        key: &Key,
+        token: &Token,
+        terms: Terms,
+        call: &Call,
+        read: fn(&Value, Terms) -> Option<Vote>,
+    ) -> Vote {
+        let is_yes = |value: &Value| match read(value, terms)? {
+            Vote::Granted(_) => Some(true),
+            Vote::Refused(_) => Some(false),
+            Vote::Unknown(_) => None,
+        };
+        let won = |ensemble: &Ensemble| ensemble.tally(0, is_yes).won();
+        let round = Round {
+            token: Some(token.clone()),
+            guard: terms.restart_guard,
+            ..Round::new(vec![Arc::new(question)], limit(terms.ttl, call), call.limits)
+        };
+        let asked = self.put_to_all(self.ensemble(call), round, call, |ensemble| won(ensemble) != Outcome::Open);
+        let Some(mut ensemble) = asked else { return Vote::Unknown(self.fault(Cause::Forked)) };
+        let vote = match won(&ensemble) {
+            Outcome::Yes if terms.fencing => {
+                let fences = ensemble.said(0).filter_map(|value| match read(value, terms)? {
+                    Vote::Granted(fence) => fence,
+                    Vote::Refused(_) | Vote::Unknown(_) => None,
+                });
+                let Some(fence) = fences.max() else {
+                    return Vote::Unknown(self.fault(Cause::NoQuorum(String::new())));
+                };
+                match self.raise(ensemble, key, fence, terms, call) {
+                    Some((raised, result)) => {
+                        ensemble = raised;
+                        result.map_or_else(Vote::Unknown, |()| Vote::Granted(Some(fence)))
+                    }
+                    None => return Vote::Unknown(self.fault(Cause::Forked)),
+                }
+            }
+            Outcome::Yes => Vote::Granted(None),
+            Outcome::No => {
+                let held = held_by_majority(ensemble.said(0), self.endpoints.len());
+                Vote::Refused(held.map(|occupant| Busy { holder: occupant.holder, queued: None }))
+            }
+            Outcome::Open | Outcome::NoQuorum => Vote::Unknown(no_quorum(&self.name, &ensemble, 0, is_yes, token)),
+        };
+        if !matches!(vote, Vote::Granted(_)) {
+            // Nobody is woken: who waits has as little reason to try again as we have.
+            ensemble.undo(&Arc::new(self.free(key, token, None)), call.clock.now());
+        }
+        self.idle.set(Some(ensemble));
+        vote
+    }
+
+    /// Lets a majority remember the fence: of any later majority, one node at least gives a greater one.
+    fn raise(
+        &self,
+        ensemble: Box<Ensemble>,
+        key: &Key,
+        fence: Fence,
+        terms: Terms,
+        call: &Call,
+    ) -> Option<(Box<Ensemble>, Result<(), Fault>)> {
+        let remembered = terms.ttl.as_millis() + u64::try_from(Fence::REMEMBERED.as_millis()).unwrap_or_default();
+        let (number, remembered) = (fence.number().to_string(), remembered.to_string());
+        let arguments = [number.as_bytes(), remembered.as_bytes()];
+        let question = Question::script(&self.scripts.raise, &[&key.fence()], &arguments);
+        let round = Round::new(vec![Arc::new(question)], limit(terms.ttl, call), call.limits);
+        let held = |ensemble: &Ensemble| ensemble.tally(0, yes_or_no).held();
+        let ensemble = self.put_to_all(ensemble, round, call, |ensemble| held(ensemble) != Outcome::Open)?;
+        let result = match held(&ensemble) {
+            Outcome::Yes => Ok(()),
+            _ => Err(no_quorum(&self.name, &ensemble, 0, yes_or_no, &Token::from_bytes(b""))),
+        };
+        Some((ensemble, result))
+    }
+
+    /// Frees the key; `said`: on which channel that is said.
+    fn free(&self, key: &Key, token: &Token, said: Option<&[u8]>) -> Question {
+        let number = ears::event(token).to_string();
+        let arguments = match said {
+            Some(channel) => &[token.as_bytes(), channel, number.as_bytes()][..],
+            None => &[token.as_bytes()],
+        };
+        Question::script(&self.scripts.free, &[key.as_bytes()], arguments).that_ends(token)
+    }
+}
+
+impl Store for Quorum {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn hands_over(&self) -> bool {
+        false
+    }
+
+    fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {
+        if terms.fencing {
+            return self.ask(key, token, terms, None, call);
+        }
+        let ttl = terms.ttl.as_millis().to_string();
+        let question = Question::command(&[b"SET", key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()]);
+        self.take(question, key, token, terms, call, |value, _| match value {
+            Value::Okay => Some(Vote::Granted(None)),
+            Value::Nil => Some(Vote::Refused(None)),
+            _ => None,
+        })
+    }
+
+    fn ask(&self, key: &Key, token: &Token, terms: Terms, _: Option<&Place>, call: &Call) -> Vote {
+        let ttl = terms.ttl.as_millis().to_string();
+        let fence = terms.fencing.then(|| key.fence());
+        let mut keys = vec![key.as_bytes(), key.queue()];
+        keys.extend(fence.as_deref());
+        let question = Question::script(&self.scripts.ask, &keys, &[token.as_bytes(), ttl.as_bytes()]);
+        self.take(question, key, token, terms, call, vote)
+    }
+
+    fn leave(&self, key: &Key, token: &Token, _: Option<&Place>, call: &Call) -> Freed {
+        let question = self.free(key, token, Some(&ears::channel(key)));
+        let (ensemble, freed) = self.ask_whether(question, call.limits.command, token, call);
+        self.idle.set(ensemble);
+        match freed {
+            Ok(true) => Freed::Freed,
+            Ok(false) => Freed::NotOurs,
+            Err(fault) => Freed::Unknown(fault),
+        }
+    }
+
+    fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
+        let milliseconds = ttl.as_millis().to_string();
+        let arguments = [token.as_bytes(), milliseconds.as_bytes()];
+        let question = Question::script(&self.scripts.refresh, &[key.as_bytes()], &arguments);
+        let (mut ensemble, refreshed) = self.ask_whether(question, limit(ttl, call), token, call);
+        if let (Ok(false), Some(ensemble)) = (&refreshed, &mut ensemble) {
+            // What a minority holds still is in the way of others.
+            ensemble.undo(&Arc::new(self.free(key, token, None)), call.clock.now());
+        }
+        self.idle.set(ensemble);
+        match refreshed {
+            Ok(true) => Renewal::Renewed,
+            Ok(false) => Renewal::Lost,
+            Err(fault) => Renewal::Unknown(fault),
+        }
+    }
+
+    fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault> {
+        let nodes = self.endpoints.len();
+        let question = Arc::new(Question::script(&self.scripts.occupant, &[key.as_bytes()], &[]));
+        let round = Round::new(vec![question], call.limits.command, call.limits);
+        let is_free =
+            |ensemble: &Ensemble| ensemble.said(0).filter(|value| **value == Value::Nil).count() >= majority(nodes);
+        let asked = self.put_to_all(self.ensemble(call), round, call, |ensemble| {
+            is_free(ensemble) || held_by_majority(ensemble.said(0), nodes).is_some()
+        });
+        let Some(ensemble) = asked else { return Err(self.fault(Cause::Forked)) };
+        let is_answer = |value: &Value| matches!(value, Value::Nil | Value::Array(_)).then_some(true);
+        let answer = match held_by_majority(ensemble.said(0), nodes) {
+            None if ensemble.tally(0, is_answer).yes < majority(nodes) => {
+                Err(no_quorum(&self.name, &ensemble, 0, is_answer, &Token::from_bytes(b"")))
+            }
+            occupant => Ok(occupant),
+        };
+        self.idle.set(Some(ensemble));
+        answer
+    }
+
+    fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
+        Ok(Box::new(self.ears.listener(key)))
+    }
+}
+
+fn name(endpoints: &[Arc<Endpoint>]) -> String {
+    endpoints.iter().map(|endpoint| endpoint.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// How long a node has to answer: a slow one must not use up the lease.
+fn limit(ttl: Ttl, call: &Call) -> Duration {
+    call.limits.command.min(ttl.as_duration() / 4)
+}
+
+fn yes_or_no(value: &Value) -> Option<bool> {
+    match value {
+        Value::Int(1) => Some(true),
+        Value::Int(0) => Some(false),
+        _ => None,
+    }
+}
+
+/// Too few answered: why, of each that did not.
+fn no_quorum(
+    name: &str,
+    ensemble: &Ensemble,
+    question: usize,
+    is_yes: impl Fn(&Value) -> Option<bool>,
+    token: &Token,
+) -> Fault {
+    let faults = ensemble.faults(question, is_yes).into_iter();
+    let reasons: Vec<_> = faults.map(|fault| without(token, fault).to_string()).collect();
+    Fault { server: name.into(), cause: Cause::NoQuorum(reasons.join("; ")) }
+}
+
+/// Who holds the key, as a majority says, and for how long a majority will.
+fn held_by_majority<'a>(answers: impl Iterator<Item = &'a Value>, nodes: usize) -> Option<Occupant> {
+    let mut occupants: Vec<Occupant> = answers
+        .filter_map(|value| match value {
+            Value::Array(parts) => match parts.as_slice() {
+                [value, left, ..] => occupant(value, left),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    // None is for ever.
+    occupants.sort_by_key(|occupant| std::cmp::Reverse(occupant.holder.remaining.unwrap_or(Duration::MAX)));
+    let tokens: Vec<Token> = occupants.iter().map(|occupant| occupant.token.clone()).collect();
+    let of = |token: &Token| tokens.iter().filter(|one| *one == token).count();
+    let token = tokens.iter().find(|token| of(token) >= majority(nodes))?;
+    occupants.into_iter().filter(|occupant| occupant.token == *token).nth(majority(nodes) - 1)
+}
