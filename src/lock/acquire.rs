@@ -17,6 +17,7 @@ use super::{
     ports::{Busy, Call, Cause, Fault, Freed, Subscription, Vote, Woken},
     queue::Place,
     time::Moment,
+    tries::Tries,
     ttl::Ttl,
     waiting::Waiting,
 };
@@ -217,10 +218,10 @@ impl Engine<'_> {
     /// ends before what Redis keeps.
     fn look(&self, turn: &mut Turn, bare: bool) -> Result<Look, Error> {
         let Turn { lease, what: &Acquire { ttl, .. }, call, .. } = *turn;
-        let mut first = true;
+        let mut tries = Tries::new(self, &call);
         loop {
             let sent = self.clock.now();
-            let vote = if bare && first {
+            let vote = if bare && tries.is_first() {
                 self.store.try_acquire(lease.key(), lease.token(), ttl, &call)
             } else {
                 self.store.ask(lease.key(), lease.token(), ttl, turn.place(), &call)
@@ -249,10 +250,9 @@ impl Engine<'_> {
             };
             if fault.may_have_run() {
                 lease.unknown(sent, ttl);
-                if first && !self.interrupt.stopped() && self.clock.now() < call.until {
-                    first = false;
-                    continue;
-                }
+            }
+            if !self.interrupt.stopped() && tries.again(&fault) {
+                continue;
             }
             turn.to_be_undone |= self.interrupt.stopped() && lease.has_unknowns();
             self.go_on(lease)?;

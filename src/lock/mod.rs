@@ -13,6 +13,7 @@ pub mod queue;
 pub mod slot;
 pub mod time;
 pub mod token;
+mod tries;
 pub mod ttl;
 pub mod waiting;
 mod word;
