@@ -97,6 +97,10 @@ pub trait Interpose {
     fn request(&self, request: Request, call: &Call) -> Answer;
 
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault>;
+
+    fn fails_over(&self) -> bool {
+        false
+    }
 }
 
 impl<T: Interpose> Interposed<T> {
@@ -111,6 +115,10 @@ impl<T: Interpose> Interposed<T> {
 impl<T: Interpose> Store for Interposed<T> {
     fn name(&self) -> &str {
         "redis://interposed:6379"
+    }
+
+    fn fails_over(&self) -> bool {
+        self.0.fails_over()
     }
 
     fn try_acquire(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Vote {
