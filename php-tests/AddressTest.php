@@ -39,7 +39,7 @@ final class AddressTest extends LockTestCase
             'redis://u:hidden@127.0.0.1?timeout=1', 'redis://u:hidden@127.0.0.1?cafile=/a', 'redis://u:hid%zz@[::1', 'rediss://',
             'rediss://u:hidden@127.0.0.1?cert=/c', 'rediss://u:hidden@127.0.0.1?key=/k', 'rediss://u:hidden@127.0.0.1?insecure=1',
             'rediss://u:hidden@127.0.0.1?verify=0', 'unix://', 'unix://relative', 'unix:///path?db=x', 'unix:///path?db=-1&password=hidden',
-            'unix:///path?passwort=hidden', 'memory://user:hidden@x', 'redis+sentinel://:hidden@127.0.0.1/main', 'redis+cluster://:hidden@127.0.0.1',
+            'unix:///path?passwort=hidden', 'memory://user:hidden@x', 'redis+sentinel://:hidden@127.0.0.1', 'redis+cluster://:hidden@127.0.0.1',
             'redis://127.0.0.1,redis://127.0.0.2', 'redis://127.0.0.1, 127.0.0.2', "\xff",
             str_repeat('redis://', 10_000)];
         $rows = [];
@@ -56,8 +56,8 @@ final class AddressTest extends LockTestCase
     public function testRefused(string $address): void
     {
         foreach ([
-            'RedisLock::__construct(): Argument #8 ($servers) ' => static fn () => new RedisLock('key', servers: $address),
-            'RedisLock::restore(): Argument #9 ($servers) ' => static fn () => RedisLock::restore('key', 'token', servers: $address),
+            'RedisLock::__construct(): Argument #10 ($servers) ' => static fn () => new RedisLock('key', servers: $address),
+            'RedisLock::restore(): Argument #11 ($servers) ' => static fn () => RedisLock::restore('key', 'token', servers: $address),
             'RedisLockFactory::__construct(): Argument #1 ($servers) ' => static fn () => new RedisLockFactory($address),
         ] as $start => $call) {
             $e = self::caught($call);

@@ -80,8 +80,10 @@ final class ArgumentsTest extends LockTestCase
                 ['interrupt', 'bool', static fn ($in, $v) => $interrupts($new($in, self::key(), 1.0, false, null, $v, ...$memory))],
                 ['fencing', 'bool', static fn ($in, $v) => $fences($new($in, self::key(), 1.0, null, null, false, $v, ...$memory))],
                 ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($new($in, self::key(), 1.0, null, null, false, false, $v, ...$memory))],
-                ['servers', '?string', static fn ($in, $v) => $new($in, 'key', null, null, null, false, false, true, $v)->getKey()],
-                ['prefix', '?string', static fn ($in, $v) => $names($new($in, 'key', null, null, null, false, false, true, $tcp(), $v))],
+                ['minReplicas', 'int', static fn ($in, $v) => $isLock($new($in, 'key', 1.0, null, null, false, false, true, $v, null, 'redis://127.0.0.1'))],
+                ['restartGuard', '?float', static fn ($in, $v) => $isLock($new($in, 'key', 0.005, null, null, false, false, true, 0, $v, ...$memory))],
+                ['servers', 'array|string|null', static fn ($in, $v) => $new($in, 'key', null, null, null, false, false, true, 0, null, $v)->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($new($in, 'key', null, null, null, false, false, true, 0, null, $tcp(), $v))],
             ],
             'RedisLock::acquire' => [
                 ['wait', 'float', static fn ($in, $v) => $in::call($free()->acquire(...), $v)],
@@ -101,12 +103,14 @@ final class ArgumentsTest extends LockTestCase
                 ['interrupt', 'bool', static fn ($in, $v) => $interrupts($restore($in, self::key(), 'token', 1.0, false, null, $v, ...$memory))],
                 ['fencing', 'bool', static fn ($in, $v) => $fences($restore($in, self::key(), 'token', 1.0, null, null, false, $v, ...$memory))],
                 ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($restore($in, self::key(), 'token', 1.0, null, null, false, false, $v, ...$memory))],
-                ['servers', '?string', static fn ($in, $v) => $restore($in, 'key', 'token', null, null, null, false, false, true, $v)->getKey()],
-                ['prefix', '?string', static fn ($in, $v) => $names($restore($in, 'key', 'token', null, null, null, false, false, true, $tcp(), $v))],
-                ['fence', '?int', static fn ($in, $v) => $restore($in, 'key', 'token', null, null, null, false, false, true, 'memory://', null, $v)->getFence()],
+                ['minReplicas', 'int', static fn ($in, $v) => $isLock($restore($in, 'key', 'token', 1.0, null, null, false, false, true, $v, null, 'redis://127.0.0.1'))],
+                ['restartGuard', '?float', static fn ($in, $v) => $isLock($restore($in, 'key', 'token', 0.005, null, null, false, false, true, 0, $v, ...$memory))],
+                ['servers', 'array|string|null', static fn ($in, $v) => $restore($in, 'key', 'token', null, null, null, false, false, true, 0, null, $v)->getKey()],
+                ['prefix', '?string', static fn ($in, $v) => $names($restore($in, 'key', 'token', null, null, null, false, false, true, 0, null, $tcp(), $v))],
+                ['fence', '?int', static fn ($in, $v) => $restore($in, 'key', 'token', null, null, null, false, false, true, 0, null, 'memory://', null, $v)->getFence()],
             ],
             'RedisLockFactory::__construct' => [
-                ['servers', '?string', static fn ($in, $v) => $factory($in, $v)->createLock('key')->getKey()],
+                ['servers', 'array|string|null', static fn ($in, $v) => $factory($in, $v)->createLock('key')->getKey()],
                 ['prefix', '?string', static fn ($in, $v) => $names($factory($in, $tcp(), $v)->createLock('key'))],
                 ['ttl', '?float', static fn ($in, $v) => $ttl($factory($in, 'memory://', null, $v)->createLock(self::key()))],
                 ['renew', '?bool', static fn ($in, $v) => $renews($factory($in, 'memory://', null, 1.0, $v)->createLock(self::key()))],
@@ -114,6 +118,8 @@ final class ArgumentsTest extends LockTestCase
                 ['interrupt', 'bool', static fn ($in, $v) => $interrupts($factory($in, 'memory://', null, 1.0, false, null, $v)->createLock(self::key()))],
                 ['fencing', 'bool', static fn ($in, $v) => $fences($factory($in, 'memory://', null, 1.0, null, null, false, $v)->createLock(self::key()))],
                 ['autoRelease', 'bool', static fn ($in, $v) => $staysAfterDrop($factory($in, 'memory://', null, 1.0, null, null, false, false, $v)->createLock(self::key()))],
+                ['minReplicas', 'int', static fn ($in, $v) => $isLock($factory($in, 'redis://127.0.0.1', null, 1.0, null, null, false, false, true, $v)->createLock('key'))],
+                ['restartGuard', '?float', static fn ($in, $v) => $isLock($factory($in, 'memory://', null, 0.005, null, null, false, false, true, 0, $v)->createLock('key'))],
             ],
             'RedisLockFactory::createLock' => [
                 ['key', 'string', static fn ($in, $v) => $create($in, $v)->getKey()],
@@ -123,6 +129,8 @@ final class ArgumentsTest extends LockTestCase
                 ['interrupt', '?bool', static fn ($in, $v) => $interrupts($create($in, self::key(), 1.0, false, null, $v))],
                 ['fencing', '?bool', static fn ($in, $v) => $fences($create($in, self::key(), 1.0, null, null, null, $v))],
                 ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($create($in, self::key(), 1.0, null, null, null, null, $v))],
+                ['minReplicas', '?int', static fn ($in, $v) => $isLock($in::call((new RedisLockFactory('redis://127.0.0.1'))->createLock(...), 'key', 1.0, null, null, null, null, null, $v))],
+                ['restartGuard', '?float', static fn ($in, $v) => $isLock($create($in, 'key', 0.005, null, null, null, null, null, null, $v))],
             ],
             'RedisLockFactory::restoreLock' => [
                 ['key', 'string', static fn ($in, $v) => $handle($in, $v, 'token')->getKey()],
@@ -133,7 +141,9 @@ final class ArgumentsTest extends LockTestCase
                 ['interrupt', '?bool', static fn ($in, $v) => $interrupts($handle($in, self::key(), 'token', 1.0, false, null, $v))],
                 ['fencing', '?bool', static fn ($in, $v) => $fences($handle($in, self::key(), 'token', 1.0, null, null, null, $v))],
                 ['autoRelease', '?bool', static fn ($in, $v) => $staysAfterDrop($handle($in, self::key(), 'token', 1.0, null, null, null, null, $v))],
-                ['fence', '?int', static fn ($in, $v) => $handle($in, 'key', 'token', null, null, null, null, null, null, $v)->getFence()],
+                ['minReplicas', '?int', static fn ($in, $v) => $isLock($in::call((new RedisLockFactory('redis://127.0.0.1'))->restoreLock(...), 'key', 'token', 1.0, null, null, null, null, null, $v))],
+                ['restartGuard', '?float', static fn ($in, $v) => $isLock($handle($in, 'key', 'token', 0.005, null, null, null, null, null, null, $v))],
+                ['fence', '?int', static fn ($in, $v) => $handle($in, 'key', 'token', null, null, null, null, null, null, null, null, $v)->getFence()],
             ],
         ];
         $named = [];
@@ -159,7 +169,7 @@ final class ArgumentsTest extends LockTestCase
         \Closure $use,
     ): void {
         RedisServer::shared(); // starts it: its own notices are none of ours
-        $nullable = $type[0] === '?';
+        $nullable = $type[0] === '?' || str_ends_with($type, '|null');
         foreach (self::values() as $shown => $value) {
             if ($value === null && $nullable) {
                 self::assertNull($this->outcome(static fn () => $use($in, null))['thrown'], "null for $name");
@@ -170,6 +180,11 @@ final class ArgumentsTest extends LockTestCase
                 'int' => static fn () => $in::call('intdiv', $value, 1),
                 'string' => static fn () => $in::call('strtr', $value, '', ''),
                 'bool' => static fn () => $in::call('in_array', 1, ['1'], $value),
+                'array|string|null' => static function () use ($in, $value): array|string {
+                    $in::call('strip_tags', '', $value);
+
+                    return is_array($value) ? $value : (string) $value;
+                },
             });
             if ($name === 'wait' && is_bool($value) && $php['thrown'] === null) {
                 // The one exception: true would silently mean one second. It is refused as strict types would do.
@@ -179,7 +194,7 @@ final class ArgumentsTest extends LockTestCase
             $what = "$shown for \$$name of $function()";
 
             $renamed = static fn (?string $message): ?string => $message === null ? null : preg_replace(
-                ['/^\w+\(\): (Argument|Passing null to parameter) #\d+ \(\$\w+\)/', '/of type (float|int|string|bool)\b/'],
+                ['/^\w+\(\): (Argument|Passing null to parameter) #\d+ \(\$\w+\)/', '/of type (float|int|string|bool)\b(?!\|)/'],
                 ["$function(): $1 #$position (\$$name)", "of type $type"],
                 $message,
             );
@@ -475,7 +490,7 @@ final class ArgumentsTest extends LockTestCase
         $factory = new RedisLockFactory('memory://');
         $calls = [
             'RedisLock::__construct() expects at least 1 argument, 0 given' => static fn () => new RedisLock(),
-            'RedisLock::__construct() expects at most 9 arguments, 10 given' => static fn () => new RedisLock('key', null, null, null, false, false, true, null, null, 1),
+            'RedisLock::__construct() expects at most 11 arguments, 12 given' => static fn () => new RedisLock('key', null, null, null, false, false, true, 0, null, null, null, 1),
             'RedisLock::acquire() expects at most 1 argument, 2 given' => static fn () => $lock->acquire(0, 1),
             'RedisLock::synchronized() expects at least 1 argument, 0 given' => static fn () => $lock->synchronized(),
             'RedisLock::synchronized() expects at most 2 arguments, 3 given' => static fn () => $lock->synchronized('time', 1, 1),
@@ -484,8 +499,8 @@ final class ArgumentsTest extends LockTestCase
             'RedisLock::isAcquired() expects exactly 0 arguments, 1 given' => static fn () => $lock->isAcquired(1),
             'RedisLock::getKey() expects exactly 0 arguments, 1 given' => static fn () => $lock->getKey(1),
             'RedisLock::restore() expects at least 2 arguments, 1 given' => static fn () => RedisLock::restore('key'),
-            'RedisLock::restore() expects at most 11 arguments, 12 given' => static fn () => RedisLock::restore('key', 'token', 1, null, null, false, false, true, null, null, null, 1),
-            'RedisLockFactory::__construct() expects at most 8 arguments, 9 given' => static fn () => new RedisLockFactory(null, null, null, null, null, false, false, true, 1),
+            'RedisLock::restore() expects at most 13 arguments, 14 given' => static fn () => RedisLock::restore('key', 'token', 1, null, null, false, false, true, 0, null, null, null, null, 1),
+            'RedisLockFactory::__construct() expects at most 10 arguments, 11 given' => static fn () => new RedisLockFactory(null, null, null, null, null, false, false, true, 0, null, 1),
             'RedisLockFactory::createLock() expects at least 1 argument, 0 given' => static fn () => $factory->createLock(),
             'RedisLockFactory::restoreLock() expects at least 2 arguments, 1 given' => static fn () => $factory->restoreLock('key'),
         ];

@@ -92,6 +92,8 @@ final class FactoryTest extends LockTestCase
                 ?bool $interrupt = null,
                 ?bool $fencing = null,
                 ?bool $autoRelease = null,
+                ?int $minReplicas = null,
+                ?float $restartGuard = null,
             ): RedisLock {
                 return parent::createLock("sub:$key", $ttl ?? 3.0, $renew, $maxHold, $interrupt, $fencing, $autoRelease);
             }

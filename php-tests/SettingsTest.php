@@ -215,7 +215,7 @@ final class SettingsTest extends LockTestCase
             'command_timeout' => ['0', '-1', 'abc', '', 'INF', 'NAN'],
             'poll_min' => ['0', '-1', 'abc', '', 'NAN'],
             'poll_max' => ['0', '-1', 'abc', '', 'NAN', '0.001'],
-            'servers' => ['', 'nowhere', 'http://user:hidden@host', 'redis://user:hidden@host:99999', 'redis+sentinel://:hidden@a/b'],
+            'servers' => ['', 'nowhere', 'http://user:hidden@host', 'redis://user:hidden@host:99999', 'redis+sentinel://:hidden@a'],
         ] as $name => $values) {
             foreach ($values as $value) {
                 $rows["$name=$value"] = [$name, $value];

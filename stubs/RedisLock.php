@@ -34,12 +34,23 @@ class RedisLock
      * @param bool        $autoRelease true: the lock is freed when the object goes away and at the end of the request.
      *                                 false: the key is left to its ttl, to hand the token to another process; renewal
      *                                 ends all the same.
-     * @param string|null $servers     The server: redis://[user:pass@]host:port[/db],
-     *                                 rediss://…[?cafile=&cert=&key=], unix:///path[?db=&user=&password=] or memory://.
-     *                                 null: the setting redis_lock.servers.
+     * @param int         $minReplicas How many replicas must have confirmed an acquire before it is reported (WAIT, in the
+     *                                 same round trip); if they have not within half of redis_lock.command_timeout, the
+     *                                 key is freed again, and ConnectionException says so. 0 to 1000000; only with one
+     *                                 server.
+     * @param float|null  $restartGuard Seconds for which a server must have been up to grant a lock, at least the longest
+     *                                 ttl in use: one that was restarted without what it held must not give it away anew.
+     *                                 By the server's own uptime, which a step of its clock falsifies. null: none.
+     * @param string|list<string>|null $servers The server: redis://[user:pass@]host:port[/db],
+     *                                 rediss://…[?cafile=&cert=&key=], unix:///path[?db=&user=&password=],
+     *                                 redis+sentinel://[user:pass@]host:port,…/name[/db][?sentinel_user=&sentinel_password=]
+     *                                 or memory://. Several in an array: a quorum of independent servers (Redlock), of
+     *                                 which a majority must agree. null: the setting redis_lock.servers.
      * @param string|null $prefix      Put before the key. null: the setting redis_lock.prefix.
      *
-     * @throws \ValueError     A value is out of range, $maxHold is given without renewal, the key is empty or ends like this library's own keys
+     * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ Redlock
+     *
+     * @throws \ValueError     A value is out of range, $maxHold is given without renewal, $minReplicas without replicas, the key is empty or ends like this library's own keys
      *                         (":redis_lock:queue", ":redis_lock:fence"), or the server's address is malformed.
      * @throws \LogicException The object is constructed already.
      */
@@ -51,7 +62,9 @@ class RedisLock
         bool $interrupt = false,
         bool $fencing = false,
         bool $autoRelease = true,
-        #[\SensitiveParameter] ?string $servers = null,
+        int $minReplicas = 0,
+        ?float $restartGuard = null,
+        #[\SensitiveParameter] string|array|null $servers = null,
         ?string $prefix = null,
     ) {
     }
@@ -256,7 +269,9 @@ class RedisLock
      * @param bool        $interrupt   As in the constructor.
      * @param bool        $fencing     As in the constructor; for acquire().
      * @param bool        $autoRelease As in the constructor; it counts from the first refresh() that returns true.
-     * @param string|null $servers     As in the constructor.
+     * @param int         $minReplicas As in the constructor; for acquire().
+     * @param float|null  $restartGuard As in the constructor; for acquire().
+     * @param string|list<string>|null $servers As in the constructor.
      * @param string|null $prefix      As in the constructor.
      * @param int|null    $fence       What getFence() gave, for the handle's getFence().
      *
@@ -271,7 +286,9 @@ class RedisLock
         bool $interrupt = false,
         bool $fencing = false,
         bool $autoRelease = true,
-        #[\SensitiveParameter] ?string $servers = null,
+        int $minReplicas = 0,
+        ?float $restartGuard = null,
+        #[\SensitiveParameter] string|array|null $servers = null,
         ?string $prefix = null,
         ?int $fence = null,
     ): static {

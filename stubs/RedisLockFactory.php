@@ -8,7 +8,7 @@ class RedisLockFactory
     /**
      * Does no I/O.
      *
-     * @param string|null $servers     The server of all locks, as in RedisLock::__construct().
+     * @param string|list<string>|null $servers The server of all locks, or several, as in RedisLock::__construct().
      *                                 null: the setting redis_lock.servers.
      * @param string|null $prefix      Put before every key. null: the setting redis_lock.prefix.
      * @param float|null  $ttl         Default ttl in seconds. null: the setting redis_lock.ttl.
@@ -17,12 +17,14 @@ class RedisLockFactory
      * @param bool        $interrupt   Default for interrupt.
      * @param bool        $fencing     Default for fencing.
      * @param bool        $autoRelease Default for autoRelease.
+     * @param int         $minReplicas Default for minReplicas.
+     * @param float|null  $restartGuard Default for restartGuard, in seconds. null: none.
      *
      * @throws \ValueError     A value is out of range, or the server's address is malformed.
      * @throws \LogicException The object is constructed already.
      */
     public function __construct(
-        #[\SensitiveParameter] ?string $servers = null,
+        #[\SensitiveParameter] string|array|null $servers = null,
         ?string $prefix = null,
         ?float $ttl = null,
         ?bool $renew = null,
@@ -30,6 +32,8 @@ class RedisLockFactory
         bool $interrupt = false,
         bool $fencing = false,
         bool $autoRelease = true,
+        int $minReplicas = 0,
+        ?float $restartGuard = null,
     ) {
     }
 
@@ -43,6 +47,8 @@ class RedisLockFactory
      * @param bool|null  $interrupt   null: the factory's.
      * @param bool|null  $fencing     null: the factory's.
      * @param bool|null  $autoRelease null: the factory's.
+     * @param int|null   $minReplicas null: the factory's.
+     * @param float|null $restartGuard Seconds. null: the factory's.
      *
      * @throws \ValueError A value is out of range, or the key is empty or ends like this library's own keys.
      */
@@ -54,6 +60,8 @@ class RedisLockFactory
         ?bool $interrupt = null,
         ?bool $fencing = null,
         ?bool $autoRelease = null,
+        ?int $minReplicas = null,
+        ?float $restartGuard = null,
     ): RedisLock {
     }
 
@@ -68,6 +76,8 @@ class RedisLockFactory
      * @param bool|null  $interrupt   null: the factory's.
      * @param bool|null  $fencing     null: the factory's.
      * @param bool|null  $autoRelease null: the factory's.
+     * @param int|null   $minReplicas null: the factory's.
+     * @param float|null $restartGuard Seconds. null: the factory's.
      * @param int|null   $fence       What getFence() gave.
      *
      * @throws \ValueError As createLock(); or the token is empty, or $fence is no fence.
@@ -81,6 +91,8 @@ class RedisLockFactory
         ?bool $interrupt = null,
         ?bool $fencing = null,
         ?bool $autoRelease = null,
+        ?int $minReplicas = null,
+        ?float $restartGuard = null,
         ?int $fence = null,
     ): RedisLock {
     }

@@ -30,7 +30,10 @@ impl Error {
     pub fn is_silence(&self) -> bool {
         matches!(
             self,
-            Self::Store(Fault { cause: Cause::NoAnswer(_) | Cause::Unreachable(_) | Cause::NoQuorum(_), .. })
+            Self::Store(Fault {
+                cause: Cause::NoAnswer(_) | Cause::Unreachable(_) | Cause::TurnedAway(_) | Cause::NoQuorum(_),
+                ..
+            })
         )
     }
 }

@@ -15,6 +15,7 @@ pub mod quorum;
 pub mod slot;
 pub mod time;
 pub mod token;
+mod tries;
 pub mod ttl;
 pub mod waiting;
 mod word;

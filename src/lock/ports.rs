@@ -52,6 +52,11 @@ pub struct Call<'a> {
 pub trait Store {
     /// Its address as messages say it: no user, no password.
     fn name(&self) -> &str;
+    /// Whether another server takes its place when it fails, so that it is worth to try again for as long as there is
+    /// time.
+    fn fails_over(&self) -> bool {
+        false
+    }
     /// Sets the key if it is free. A token that holds it already may be refused, or be granted it as by `ask`.
     fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote;
     /// Takes the key if it is free. If the token holds it already, that is success, and its ttl starts anew. With a
@@ -168,12 +173,16 @@ pub struct Fault {
 pub enum Cause {
     /// The request was not sent.
     Unreachable(String),
+    /// The same, and it will not be a moment later: we are refused.
+    TurnedAway(String),
     /// The same, for its answer would not have been believed.
     Unasked(String),
     /// The request may have been carried out, or may yet be.
     NoAnswer(String),
     /// The server answered with an error; the request was not carried out.
     Answered(String),
+    /// The same, and the error says that it may be otherwise a moment later, or on another server.
+    NotNow(String),
     /// It was carried out, but too few replicas have confirmed it: it is to be undone.
     Unconfirmed(String),
     /// Of several servers too few gave an answer to build on. Each of the others may carry the request out yet, and may
@@ -188,6 +197,11 @@ impl Fault {
     pub fn may_have_run(&self) -> bool {
         matches!(self.cause, Cause::NoAnswer(_) | Cause::NoQuorum(_))
     }
+
+    /// Whether it may pass by itself, as what comes with a fail-over does.
+    pub fn may_pass(&self) -> bool {
+        matches!(self.cause, Cause::Unreachable(_) | Cause::NoAnswer(_) | Cause::NotNow(_))
+    }
 }
 
 impl std::error::Error for Fault {}
@@ -196,9 +210,9 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let server = &self.server;
         match &self.cause {
-            Cause::Unreachable(why) => write!(f, "cannot connect to {server}: {why}"),
+            Cause::Unreachable(why) | Cause::TurnedAway(why) => write!(f, "cannot connect to {server}: {why}"),
             Cause::NoAnswer(why) => write!(f, "no answer from {server}: {why}"),
-            Cause::Answered(error) => write!(f, "{server} answered with an error: {error}"),
+            Cause::Answered(error) | Cause::NotNow(error) => write!(f, "{server} answered with an error: {error}"),
             Cause::Unasked(why) => write!(f, "{server} was not asked: {why}"),
             Cause::Unconfirmed(why) => write!(f, "{server} gave the key, but it was not kept: {why}"),
             Cause::NoQuorum(why) => write!(f, "no quorum of {server}: {why}"),

@@ -134,8 +134,9 @@ fn throw(class: &Class, message: &str) -> Stop {
 pub fn lock(error: Error) -> Stop {
     match &error {
         Error::Store(fault) => match fault.cause {
-            Cause::Answered(_) => throw(&COMMAND, &error.to_string()),
+            Cause::Answered(_) | Cause::NotNow(_) => throw(&COMMAND, &error.to_string()),
             Cause::Unreachable(_)
+            | Cause::TurnedAway(_)
             | Cause::NoAnswer(_)
             | Cause::NoQuorum(_)
             | Cause::Unasked(_)
