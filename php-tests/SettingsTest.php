@@ -215,7 +215,7 @@ final class SettingsTest extends LockTestCase
             'command_timeout' => ['0', '-1', 'abc', '', 'INF', 'NAN'],
             'poll_min' => ['0', '-1', 'abc', '', 'NAN'],
             'poll_max' => ['0', '-1', 'abc', '', 'NAN', '0.001'],
-            'servers' => ['', 'nowhere', 'http://user:hidden@host', 'redis://user:hidden@host:99999', 'redis+sentinel://:hidden@a/b'],
+            'servers' => ['', 'nowhere', 'http://user:hidden@host', 'redis://user:hidden@host:99999', 'redis+sentinel://:hidden@a'],
         ] as $name => $values) {
             foreach ($values as $value) {
                 $rows["$name=$value"] = [$name, $value];
@@ -298,6 +298,8 @@ final class SettingsTest extends LockTestCase
             'rediss://user:hid%64en@127.0.0.1:1?cafile=/ca.crt' => '127.0.0.1:1',
             'unix:///run/redis.sock?user=u&password=hidden&db=1' => '/run/redis.sock',
             'unix:///run/redis.sock?pass=hidden' => '',
+            'redis+sentinel://:hidden@127.0.0.1:1,b/main?sentinel_password=hidden' => 'redis+sentinel://127.0.0.1:1,b:26379/main',
+            'redis+sentinel://:hidden@127.0.0.1:1' => '',
             'redis://us:er:hidden@not an address' => '',
             'redis://user:hidden' => '',
         ];

@@ -34,7 +34,9 @@ class RedisLock
      *                                 false: the key is left to its ttl, to hand the token to another process; renewal
      *                                 ends all the same.
      * @param string|null $servers     The server: redis://[user:pass@]host:port[/db],
-     *                                 rediss://…[?cafile=&cert=&key=], unix:///path[?db=&user=&password=] or memory://.
+     *                                 rediss://…[?cafile=&cert=&key=], unix:///path[?db=&user=&password=],
+     *                                 redis+sentinel://[user:pass@]host:port,host:port/name[/db][?sentinel_user=&sentinel_password=]
+     *                                 or memory://.
      *                                 null: the setting redis_lock.servers.
      * @param string|null $prefix      Put before the key. null: the setting redis_lock.prefix.
      *
