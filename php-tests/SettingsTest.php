@@ -298,6 +298,8 @@ final class SettingsTest extends LockTestCase
             'rediss://user:hid%64en@127.0.0.1:1?cafile=/ca.crt' => '127.0.0.1:1',
             'unix:///run/redis.sock?user=u&password=hidden&db=1' => '/run/redis.sock',
             'unix:///run/redis.sock?pass=hidden' => '',
+            'redis+sentinel://:hidden@127.0.0.1:1,b/main?sentinel_password=hidden' => 'redis+sentinel://127.0.0.1:1,b:26379/main',
+            'redis+sentinel://:hidden@127.0.0.1:1' => '',
             'redis://us:er:hidden@not an address' => '',
             'redis://user:hidden' => '',
         ];

@@ -132,7 +132,8 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
     match released {
         Ok(_) => true,
         Err(error) => {
-            if error.is_silence() {
+            // One that fails over was asked for as long as there was time.
+            if error.is_silence() || entry.store.store.fails_over() {
                 entry.store.was_silent(SystemClock.now(), entry.limits);
             }
             false
