@@ -70,7 +70,7 @@ fn vote(store: &Single) -> Vote {
 }
 
 fn vote_within(store: &Single, host: &Host, limits: Limits) -> Vote {
-    store.try_acquire(&key("key"), &token(1), ttl(1_000), &host.call_within(limits))
+    store.try_acquire(&key("key"), &token(1), ttl(1_000).into(), &host.call_within(limits))
 }
 
 fn fault(vote: Vote) -> Fault {
@@ -91,7 +91,7 @@ fn who_names_a_replica_is_not_believed_and_who_knew_better_is_asked_first_from_t
     let late = scripted([&[&at(&replica)]]);
     let knows = scripted([&[&at(&primary)], &[&at(&primary)]]);
     let store = behind(&[&late, &knows], "", "");
-    assert!(matches!(vote(&store), Vote::Granted));
+    assert!(matches!(vote(&store), Vote::Granted(_)));
     drop(store);
     finish([primary, replica, late, knows]);
 }
@@ -102,8 +102,8 @@ fn one_that_became_a_replica_leads_to_the_new_primary_within_a_request() {
     let old = scripted([&[PRIMARY, GRANTED, "-READONLY You can't write against a read only replica.\r\n"]]);
     let sentinel = scripted([&[&at(&old)], &[&at(&new)]]);
     let store = behind(&[&sentinel], "", "");
-    assert!(matches!(vote(&store), Vote::Granted));
-    assert!(matches!(vote(&store), Vote::Granted));
+    assert!(matches!(vote(&store), Vote::Granted(_)));
+    assert!(matches!(vote(&store), Vote::Granted(_)));
     drop(store);
     finish([new, old, sentinel]);
 }
@@ -117,7 +117,7 @@ fn after_an_error_that_may_pass_the_sentinels_are_asked_anew() {
         let sentinel = scripted([&[&at(&old)], &[&at(&new)]]);
         let store = behind(&[&sentinel], "", "");
         assert_eq!(fault(vote(&store)).cause, Cause::NotNow(error.into()));
-        assert!(matches!(vote(&store), Vote::Granted));
+        assert!(matches!(vote(&store), Vote::Granted(_)));
         drop(store);
         finish([new, old, sentinel]);
     }
@@ -126,7 +126,7 @@ fn after_an_error_that_may_pass_the_sentinels_are_asked_anew() {
     let sentinel = scripted([&[&at(&primary)]]);
     let store = behind(&[&sentinel], "", "");
     assert_eq!(fault(vote(&store)).cause, Cause::Answered("OOM command not allowed".into()));
-    assert!(matches!(vote(&store), Vote::Granted));
+    assert!(matches!(vote(&store), Vote::Granted(_)));
     drop(store);
     finish([primary, sentinel]);
 }
@@ -224,7 +224,7 @@ fn silence_of_some_leaves_time_for_the_others_and_the_host_is_asked_meanwhile() 
     let sentinels = [silent(), silent(), scripted([&[&at(&primary)]])];
     let store = behind(&sentinels.each_ref(), "", "");
     let (host, start) = (Host::default(), Instant::now());
-    assert!(matches!(vote_within(&store, &host, limits), Vote::Granted));
+    assert!(matches!(vote_within(&store, &host, limits), Vote::Granted(_)));
     let took = start.elapsed();
     assert!(took >= ms(495) && took < ms(900), "{took:?}");
     assert!(host.longest_silence(start) < ms(100) + SLACK, "{:?}", host.longest_silence(start));
