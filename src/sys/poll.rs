@@ -42,9 +42,14 @@ pub fn until_ready(
 
 /// The same for one slice, after which the host has run what was pending, and until one of these is ready.
 pub fn slice(awaited: &[(RawFd, i16)], until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Waited {
+    slice_of(&mut polls(awaited.iter().copied()), until, clock, interrupt)
+}
+
+/// The same, and it is known afterwards which of them are ready.
+pub fn slice_of(polls: &mut [libc::pollfd], until: Moment, clock: &dyn Clock, interrupt: &dyn Interrupt) -> Waited {
     let (left, process) = (until.since(clock.now()), interrupt.process());
     // After an error (EINTR) nothing is ready.
-    if wait(&mut polls(awaited.iter().copied()), millis(left.min(SLICE))) > 0 {
+    if wait(polls, millis(left.min(SLICE))) > 0 {
         return Waited::Ready;
     }
     if left.is_zero() {
@@ -67,7 +72,7 @@ pub fn has_news(fd: RawFd) -> bool {
     wait(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }], 0) > 0
 }
 
-fn polls(awaited: impl Iterator<Item = (RawFd, i16)>) -> Vec<libc::pollfd> {
+pub fn polls(awaited: impl Iterator<Item = (RawFd, i16)>) -> Vec<libc::pollfd> {
     awaited.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect()
 }
 

@@ -83,16 +83,19 @@ impl Ensemble {
         self.until = now.plus(limit).plus(connecting);
     }
 
-    /// Reads what has come.
-    pub fn go_on(&mut self, now: Moment) {
+    /// Reads what has come: of all, or where it is known where something has come.
+    pub fn go_on(&mut self, ready: Option<&[libc::pollfd]>, now: Moment) {
         let Self { members, round, ballots, awaits, .. } = self;
         let is_late = now >= self.until;
         for (place, (member, awaits)) in members.iter_mut().zip(awaits).enumerate() {
-            member.go_on(Some(round), now, &mut |index, said| {
-                if let Some(ballot) = ballots.get_mut(index).and_then(|ballots| ballots.get_mut(place)) {
-                    *ballot = said;
-                }
-            });
+            let is_ready = |fd| ready.is_none_or(|ready| ready.iter().any(|one| one.fd == fd && one.revents != 0));
+            if is_late || member.awaited().is_some_and(|(fd, _)| is_ready(fd)) {
+                member.go_on(Some(round), now, &mut |index, said| {
+                    if let Some(ballot) = ballots.get_mut(index).and_then(|ballots| ballots.get_mut(place)) {
+                        *ballot = said;
+                    }
+                });
+            }
             let silence = member.fault().cloned().or_else(|| is_late.then(|| member.silence(round.limit)));
             let mut is_pending = false;
             for ballot in ballots.iter_mut().filter_map(|ballots| ballots.get_mut(place)) {
@@ -117,9 +120,11 @@ impl Ensemble {
     ) -> bool {
         let start = clock.now();
         self.until = self.until.min(until);
+        // Nothing can have come yet.
+        let mut ready = Some(Vec::new());
         loop {
             let now = clock.now();
-            self.go_on(now);
+            self.go_on(ready.as_deref(), now);
             if is_over(self) || !self.awaits.contains(&true) {
                 self.took = now.since(start);
                 return true;
@@ -127,9 +132,12 @@ impl Ensemble {
             if self.took < NEAR && now.since(start) < NEAR {
                 // SAFETY: lets another process have the processor, if one wants it: a server, as it may be.
                 unsafe { libc::sched_yield() };
+                ready = None;
                 continue;
             }
-            poll::slice(&self.awaited(), self.until, clock, interrupt);
+            let mut polls = poll::polls(self.awaited().into_iter());
+            poll::slice_of(&mut polls, self.until, clock, interrupt);
+            ready = Some(polls);
             if interrupt.process() != self.process {
                 return false;
             }

@@ -35,6 +35,8 @@ use crate::{
 
 /// Between tries of a node that is down.
 const RETRIES: Poll = Poll { min: Duration::from_millis(50), max: Duration::from_secs(5) };
+/// As with a single server: what was used so recently is not looked at before it is used again.
+const FRESH: Duration = Duration::from_micros(100);
 /// A node that owes more answers is asked nothing more, but to free what it may hold.
 const MOST_OWED: usize = 256;
 /// Tokens that are remembered. There are as many at a time as locks that wait in one thread.
@@ -84,6 +86,7 @@ pub struct Member {
     late: VecDeque<Token>,
     backoff: Option<Backoff>,
     not_before: Moment,
+    last_read: Moment,
 }
 
 enum State {
@@ -117,6 +120,7 @@ impl Member {
             late: VecDeque::new(),
             backoff: None,
             not_before: Moment::from_nanos(0),
+            last_read: Moment::from_nanos(0),
         }
     }
 
@@ -124,7 +128,9 @@ impl Member {
     pub fn begin(&mut self, limits: &Limits, now: Moment) {
         self.was_asked = false;
         self.asked = 0;
-        self.go_on(None, now, &mut |_, _| {});
+        if !self.owed.is_empty() || now.since(self.last_read) >= FRESH {
+            self.go_on(None, now, &mut |_, _| {});
+        }
         let silent = self.owed.front().is_some_and(|first| now >= first.sent.plus(limits.command));
         if silent {
             let cause = Cause::NoAnswer(format!("nothing came within {}", seconds(limits.command)));
@@ -256,7 +262,14 @@ impl Member {
         }
         while let State::Open(connection) = &mut self.state {
             match connection.value_now(LONGEST) {
-                Ok(Some(value)) => self.take(value, round, now, answer),
+                Ok(Some(value)) => {
+                    self.last_read = now;
+                    self.take(value, round, now, answer);
+                    if self.owed.is_empty() {
+                        // Nothing more is to come.
+                        return;
+                    }
+                }
                 Ok(None) => return,
                 Err(trouble) => self.broke(&trouble),
             }

@@ -80,7 +80,7 @@ impl Renewer for QuorumRenewer {
     }
 
     fn go_on(&mut self) -> Result<Option<Vec<Renewal>>, Fault> {
-        self.ensemble.go_on(SystemClock.now());
+        self.ensemble.go_on(None, SystemClock.now());
         let outcomes: Vec<_> = (0..self.leases.len()).map(|at| self.ensemble.tally(at, yes_or_no).held()).collect();
         if outcomes.contains(&Outcome::Open) {
             return Ok(None);
