@@ -319,9 +319,9 @@ impl Member {
                     self.send();
                 }
             }
-            Value::ServerError(error) if is_elsewhere(error) => {
+            Value::ServerError(error) if matches!(errors::cause(error), Cause::NotNow(_)) => {
                 // It is not the one to ask, or not yet; the next connection may lead to the one that is.
-                self.lost(self.endpoint.fault(Cause::Answered(errors::in_words(error))));
+                self.lost(self.endpoint.fault(errors::cause(error)));
             }
             _ => {
                 if let Some(round) = round {
@@ -385,7 +385,7 @@ impl Member {
     /// Of what is no answer to the question that was put.
     pub fn misunderstood(&self, value: &Value) -> Fault {
         self.endpoint.fault(match value {
-            Value::ServerError(error) => Cause::Answered(errors::in_words(error)),
+            Value::ServerError(error) => errors::cause(error),
             _ => Cause::NoAnswer("what came is no answer to the request".into()),
         })
     }
@@ -425,9 +425,4 @@ const LONGEST: usize = 64 * 1024 * 1024;
 
 fn is_unknown_script(error: &ServerError) -> bool {
     error.code() == "NOSCRIPT"
-}
-
-/// It is no primary, or is starting.
-fn is_elsewhere(error: &ServerError) -> bool {
-    matches!(&*errors::code(error), "READONLY" | "MASTERDOWN" | "LOADING")
 }
