@@ -33,7 +33,7 @@ fn vote(address: &str, host: &Host, limits: Limits) -> Vote {
 /// What is said where the request was not sent.
 fn unreachable(vote: Vote) -> String {
     match vote {
-        Vote::Unknown(fault @ Fault { cause: Cause::Unreachable(_), .. }) => fault.to_string(),
+        Vote::Unknown(fault @ Fault { cause: Cause::Unreachable(_) | Cause::TurnedAway(_), .. }) => fault.to_string(),
         other => panic!("{other:?}"),
     }
 }

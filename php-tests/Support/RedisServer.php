@@ -108,6 +108,12 @@ final class RedisServer
         return ($this->raw ??= $this->connect())->command(...$arguments);
     }
 
+    /** The next command() is sent on a new connection: the old one may be closed. */
+    public function reconnect(): void
+    {
+        $this->raw = null;
+    }
+
     public function flush(): void
     {
         $this->command('FLUSHALL');

@@ -17,6 +17,7 @@ use super::{
     ports::{Busy, Call, Cause, Fault, Freed, Subscription, Vote, Woken},
     queue::Place,
     time::Moment,
+    tries::Tries,
     waiting::Waiting,
 };
 
@@ -216,10 +217,10 @@ impl Engine<'_> {
     /// ends before what Redis keeps.
     fn look(&self, turn: &mut Turn, bare: bool) -> Result<Look, Error> {
         let Turn { lease, what: &Acquire { terms, .. }, call, .. } = *turn;
-        let mut first = true;
+        let mut tries = Tries::new(self, &call);
         loop {
             let sent = self.clock.now();
-            let vote = if bare && first {
+            let vote = if bare && tries.is_first() {
                 self.store.try_acquire(lease.key(), lease.token(), terms, &call)
             } else {
                 self.store.ask(lease.key(), lease.token(), terms, turn.place(), &call)
@@ -248,10 +249,9 @@ impl Engine<'_> {
             };
             if fault.may_have_run() {
                 lease.unknown(sent, terms.ttl);
-                if first && !self.interrupt.stopped() && self.clock.now() < call.until {
-                    first = false;
-                    continue;
-                }
+            }
+            if !self.interrupt.stopped() && tries.again(&fault) {
+                continue;
             }
             turn.to_be_undone |= self.interrupt.stopped() && lease.has_unknowns();
             self.go_on(lease)?;

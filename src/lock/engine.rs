@@ -1,6 +1,6 @@
 //! Refresh, release and evict, over the ports; `acquire.rs` has the rest.
 //!
-//! Each step is tried at most twice, the second time on a new connection, and every request may run twice or late:
+//! Each step may be tried again (`tries.rs`), on a new connection, and every request may run twice or late:
 //! - An acquire whose answer was lost is asked again with the same token; "already mine" is success.
 //! - A release whose answer was lost is sent again; "not ours" then means that the first one ran.
 //! - Only a definite answer settles a lease. Until then its token is kept, so that somebody can free it.
@@ -15,6 +15,7 @@ use super::{
     ports::{Call, Cause, Clock, Fault, Freed, Interrupt, Occupant, Renewal, Store, WakeUp},
     time::Moment,
     token::Holder,
+    tries::Tries,
     ttl::Ttl,
 };
 
@@ -31,7 +32,7 @@ impl Engine<'_> {
     pub fn release(&self, lease: &Lease, until: Moment) -> Result<bool, Error> {
         let call = self.call(until);
         let _leaving = lease.leaving();
-        let mut first = true;
+        let mut tries = Tries::new(self, &call);
         loop {
             let state = lease.state();
             let was_valid = lease.is_valid(self.clock.now());
@@ -54,12 +55,10 @@ impl Engine<'_> {
             };
             if fault.may_have_run() {
                 lease.releasing(was_valid);
-                if first && self.clock.now() < until {
-                    first = false;
-                    continue;
-                }
             }
-            return Err(Self::error(fault));
+            if !tries.again(&fault) {
+                return Err(tries.error(fault));
+            }
         }
     }
 
@@ -74,7 +73,7 @@ impl Engine<'_> {
             // What was waited for may have been refused.
             return Ok(false);
         }
-        let mut first = true;
+        let mut tries = Tries::new(self, &call);
         loop {
             let sent = self.clock.now();
             let before = lease.sending(sent, ttl);
@@ -86,15 +85,14 @@ impl Engine<'_> {
                 }
                 Renewal::Unknown(fault) => fault,
             };
-            if !fault.may_have_run() {
+            if fault.may_have_run() {
+                lease.unknown(sent, ttl);
+            } else {
                 lease.not_sent(before);
-                return Err(Self::error(fault));
             }
-            lease.unknown(sent, ttl);
-            if !first || self.clock.now() >= call.until {
-                return Err(Self::error(fault));
+            if !tries.again(&fault) {
+                return Err(tries.error(fault));
             }
-            first = false;
         }
     }
 
@@ -129,7 +127,7 @@ impl Engine<'_> {
         let Some(Occupant { token, .. }) = self.occupant(key, &call)? else { return Ok(false) };
         let own = own.filter(|own| *own.token() == token);
         let _leaving = own.map(Lease::leaving);
-        let mut first = true;
+        let mut tries = Tries::new(self, &call);
         loop {
             let fault = match self.store.leave(key, &token, None, &call) {
                 // Not theirs any more: freed meanwhile, by them or by our request whose answer was lost.
@@ -142,20 +140,21 @@ impl Engine<'_> {
             if fault.may_have_run() {
                 own.inspect(|own| own.releasing(own.is_valid(self.clock.now())));
             }
-            if !first || !fault.may_have_run() || self.clock.now() >= call.until {
-                return Err(Self::error(fault));
+            if !tries.again(&fault) {
+                return Err(tries.error(fault));
             }
-            first = false;
         }
     }
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Error> {
-        match self.store.occupant(key, call) {
-            // Reading is free to be repeated.
-            Err(fault) if fault.may_have_run() && self.clock.now() < call.until => self.store.occupant(key, call),
-            answer => answer,
+        let mut tries = Tries::new(self, call);
+        loop {
+            match self.store.occupant(key, call) {
+                // Reading is free to be repeated.
+                Err(fault) if tries.again(&fault) => {}
+                answer => return answer.map_err(|fault| tries.error(fault)),
+            }
         }
-        .map_err(Self::error)
     }
 
     /// The end of a call that does not wait, if it starts now.

@@ -28,7 +28,10 @@ pub enum Error {
 impl Error {
     /// Whether the server kept silent, as far as anybody can tell: the next call may have to wait as long.
     pub fn is_silence(&self) -> bool {
-        matches!(self, Self::Store(Fault { cause: Cause::NoAnswer(_) | Cause::Unreachable(_), .. }))
+        matches!(
+            self,
+            Self::Store(Fault { cause: Cause::NoAnswer(_) | Cause::Unreachable(_) | Cause::TurnedAway(_), .. })
+        )
     }
 }
 

@@ -14,6 +14,7 @@ pub mod queue;
 pub mod slot;
 pub mod time;
 pub mod token;
+mod tries;
 pub mod ttl;
 pub mod waiting;
 mod word;

@@ -52,6 +52,11 @@ pub struct Call<'a> {
 pub trait Store {
     /// Its address as messages say it: no user, no password.
     fn name(&self) -> &str;
+    /// Whether another server takes its place when it fails, so that it is worth to try again for as long as there is
+    /// time.
+    fn fails_over(&self) -> bool {
+        false
+    }
     /// Sets the key if it is free. A token that holds it already may be refused, or be granted it as by `ask`.
     fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote;
     /// Takes the key if it is free. If the token holds it already, that is success, and its ttl starts anew. With a
@@ -163,10 +168,14 @@ pub struct Fault {
 pub enum Cause {
     /// The request was not sent.
     Unreachable(String),
+    /// The same, and it will not be a moment later: we are refused.
+    TurnedAway(String),
     /// The request may have been carried out, or may yet be.
     NoAnswer(String),
     /// The server answered with an error; the request was not carried out.
     Answered(String),
+    /// The same, and the error says that it may be otherwise a moment later, or on another server.
+    NotNow(String),
     /// The request was the parent's; this is a child that a signal handler forked.
     Forked,
 }
@@ -176,6 +185,11 @@ impl Fault {
     pub fn may_have_run(&self) -> bool {
         matches!(self.cause, Cause::NoAnswer(_))
     }
+
+    /// Whether it may pass by itself, as what comes with a fail-over does.
+    pub fn may_pass(&self) -> bool {
+        matches!(self.cause, Cause::Unreachable(_) | Cause::NoAnswer(_) | Cause::NotNow(_))
+    }
 }
 
 impl std::error::Error for Fault {}
@@ -184,9 +198,9 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let server = &self.server;
         match &self.cause {
-            Cause::Unreachable(why) => write!(f, "cannot connect to {server}: {why}"),
+            Cause::Unreachable(why) | Cause::TurnedAway(why) => write!(f, "cannot connect to {server}: {why}"),
             Cause::NoAnswer(why) => write!(f, "no answer from {server}: {why}"),
-            Cause::Answered(error) => write!(f, "{server} answered with an error: {error}"),
+            Cause::Answered(error) | Cause::NotNow(error) => write!(f, "{server} answered with an error: {error}"),
             Cause::Forked => write!(f, "the process forked during a request to {server}"),
         }
     }

@@ -134,8 +134,10 @@ fn throw(class: &Class, message: &str) -> Stop {
 pub fn lock(error: Error) -> Stop {
     match &error {
         Error::Store(fault) => match fault.cause {
-            Cause::Answered(_) => throw(&COMMAND, &error.to_string()),
-            Cause::Unreachable(_) | Cause::NoAnswer(_) | Cause::Forked => throw(&CONNECTION, &error.to_string()),
+            Cause::Answered(_) | Cause::NotNow(_) => throw(&COMMAND, &error.to_string()),
+            Cause::Unreachable(_) | Cause::TurnedAway(_) | Cause::NoAnswer(_) | Cause::Forked => {
+                throw(&CONNECTION, &error.to_string())
+            }
         },
         Error::UsedUp { .. } | Error::Forked => throw(&CONNECTION, &error.to_string()),
         // What interrupted is pending already; the pump knows it better.

@@ -4,6 +4,7 @@ use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
+    sync::atomic::AtomicUsize,
     thread,
     time::Duration,
 };
@@ -14,14 +15,21 @@ use socket2::{SockAddr, SockRef, TcpKeepalive, Type};
 use super::{
     connection::{Connection, Stream},
     endpoint::TlsConfig,
-    errors,
+    errors, sentinel,
     servers::{Address, Server},
     socket::{Attempt, Socket, Trouble},
 };
 use crate::sys::{fork::Guarded, library, signals};
 
-pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Result<Connection, Trouble> {
+/// `last`: which of the Sentinels answered last, where there are some.
+pub fn open(
+    server: &Server,
+    tls_config: &TlsConfig,
+    last: &AtomicUsize,
+    attempt: &Attempt,
+) -> Result<Connection, Trouble> {
     let stream = match &server.address {
+        Address::Sentinels(sentinels) => return sentinel::open(server, sentinels, last, attempt),
         Address::Unix(path) => Stream::Plain(connect_unix(path, attempt)?),
         Address::Tcp { host, port, tls: None } => Stream::Plain(connect_tcp(host, *port, attempt)?),
         #[cfg(feature = "tls")]
@@ -37,20 +45,32 @@ pub fn open(server: &Server, tls_config: &TlsConfig, attempt: &Attempt) -> Resul
         }
     };
     let mut connection = Connection::new(stream, attempt.clock.now());
-    introduce(&mut connection, server, attempt)?;
+    let (username, password) = (server.username.as_deref(), server.password.as_deref());
+    introduce(&mut connection, username, password, server.database, attempt)?;
     Ok(connection)
 }
 
+/// A connection to a host, on which nothing was said yet.
+pub fn plain(host: &str, port: u16, attempt: &Attempt) -> Result<Connection, Trouble> {
+    Ok(Connection::new(Stream::Plain(connect_tcp(host, port, attempt)?), attempt.clock.now()))
+}
+
 /// Says who we are and which database is meant, in one round trip; in none, where there is nothing to say.
-fn introduce(connection: &mut Connection, server: &Server, attempt: &Attempt) -> Result<(), Trouble> {
+pub fn introduce(
+    connection: &mut Connection,
+    username: Option<&str>,
+    password: Option<&str>,
+    database: i64,
+    attempt: &Attempt,
+) -> Result<(), Trouble> {
     let mut replies = Vec::new();
-    if let Some(password) = &server.password {
-        let words = [Some("AUTH"), server.username.as_deref(), Some(password)];
+    if password.is_some() {
+        let words = [Some("AUTH"), username, password];
         connection.add(words.into_iter().flatten().map(str::as_bytes));
         replies.push("authentication failed: ");
     }
-    if server.database != 0 {
-        connection.add(["SELECT", &server.database.to_string()].into_iter().map(str::as_bytes));
+    if database != 0 {
+        connection.add(["SELECT", &database.to_string()].into_iter().map(str::as_bytes));
         replies.push("the database cannot be selected: ");
     }
     if replies.is_empty() {
@@ -59,9 +79,7 @@ fn introduce(connection: &mut Connection, server: &Server, attempt: &Attempt) ->
     connection.send(attempt)?;
     for refused in replies {
         if let Value::ServerError(error) = connection.reply(attempt)? {
-            // What the server says unasked is no answer to the request, and not the fault of what was sent.
-            let refused = if errors::is_unasked(&error) { "" } else { refused };
-            return Err(Trouble::Other(format!("{refused}{}", errors::in_words(&error))));
+            return Err(errors::trouble(refused, &error));
         }
     }
     Ok(())

@@ -1,9 +1,11 @@
 //! Where a server is: how a connection to it is opened, and what messages call it.
 
+use std::sync::atomic::AtomicUsize;
+
 use super::{
     connection::Connection,
     dial, errors,
-    servers::Server,
+    servers::{Address, Server},
     socket::{Attempt, Trouble},
 };
 use crate::lock::ports::{Call, Cause, Fault};
@@ -11,15 +13,22 @@ use crate::lock::ports::{Call, Cause, Fault};
 pub struct Endpoint {
     server: Server,
     tls: TlsConfig,
+    /// Which of the Sentinels answered last.
+    sentinel: AtomicUsize,
 }
 
 impl Endpoint {
     pub fn new(server: Server) -> Self {
-        Self { server, tls: TlsConfig::default() }
+        Self { server, tls: TlsConfig::default(), sentinel: AtomicUsize::new(0) }
     }
 
     pub fn name(&self) -> &str {
         self.server.name()
+    }
+
+    /// Whether the next connection may lead to another server, which has taken the place of this one.
+    pub fn fails_over(&self) -> bool {
+        matches!(self.server.address, Address::Sentinels(_))
     }
 
     pub fn connect(&self, call: &Call) -> Result<Box<Connection>, Fault> {
@@ -28,8 +37,9 @@ impl Endpoint {
             return Err(self.fault(Cause::Unreachable("no time is left for a request".into())));
         }
         let attempt = Attempt::unless_stopped(call, call.limits.connect);
-        dial::open(&self.server, &self.tls, &attempt).map(Box::new).map_err(|trouble| match trouble {
+        dial::open(&self.server, &self.tls, &self.sentinel, &attempt).map(Box::new).map_err(|trouble| match trouble {
             Trouble::Forked => self.fault(Cause::Forked),
+            Trouble::Refused(why) => self.fault(Cause::TurnedAway(why)),
             trouble => self.fault(Cause::Unreachable(trouble.to_string())),
         })
     }
@@ -39,8 +49,10 @@ impl Endpoint {
         let secret = self.server.password.as_deref().unwrap_or_default();
         let cause = match cause {
             Cause::Answered(text) => Cause::Answered(errors::without(secret, &text)),
+            Cause::NotNow(text) => Cause::NotNow(errors::without(secret, &text)),
             Cause::Unreachable(text) => Cause::Unreachable(errors::without(secret, &text)),
-            cause => cause,
+            Cause::TurnedAway(text) => Cause::TurnedAway(errors::without(secret, &text)),
+            cause @ (Cause::NoAnswer(_) | Cause::Forked) => cause,
         };
         Fault { server: self.name().into(), cause }
     }

@@ -2,6 +2,9 @@
 
 use redis::ServerError;
 
+use super::socket::Trouble;
+use crate::lock::ports::Cause;
+
 /// The error's code, and its text without it.
 ///
 /// Redis 6.2 puts before what a script meets where it met it: `ERR Error running script (call to f_…): @user_script:1:
@@ -33,6 +36,25 @@ pub fn is_refusal_to_talk(error: &ServerError) -> bool {
 /// What a server says to a new connection before it closes it, where an answer is expected.
 pub fn is_unasked(error: &ServerError) -> bool {
     error.code() == "DENIED" || error.details().is_some_and(|details| details.starts_with("max number of clients"))
+}
+
+/// What it answers to a request, as the engine is to take it.
+pub fn cause(error: &ServerError) -> Cause {
+    match &*code(error) {
+        // It is the primary no more, or not yet; or it has too few replicas left, as after a fail-over.
+        "READONLY" | "MASTERDOWN" | "LOADING" | "NOREPLICAS" => Cause::NotNow(in_words(error)),
+        _ => Cause::Answered(in_words(error)),
+    }
+}
+
+/// What it answers to those who introduce themselves. `refused`: what is refused by that.
+pub fn trouble(refused: &str, error: &ServerError) -> Trouble {
+    match in_words(error) {
+        // What the server says unasked is no answer to the request, and not the fault of what was sent.
+        words if is_unasked(error) => Trouble::Other(words),
+        words if matches!(cause(error), Cause::NotNow(_)) => Trouble::Other(format!("{refused}{words}")),
+        words => Trouble::Refused(format!("{refused}{words}")),
+    }
 }
 
 /// Whatever a server or a proxy repeats of what it was sent. A secret of a few letters is none, and stands in any text.

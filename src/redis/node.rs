@@ -76,8 +76,12 @@ impl Node {
                 Err(self.endpoint.fault(Cause::Unreachable(errors::in_words(&error))))
             }
             Ok(Value::ServerError(error)) => {
-                self.put_back(connection, call);
-                Err(self.endpoint.fault(Cause::Answered(errors::in_words(&error))))
+                let cause = errors::cause(&error);
+                // Where the server is found anew, there may be another one by now.
+                if !(self.endpoint.fails_over() && matches!(cause, Cause::NotNow(_))) {
+                    self.put_back(connection, call);
+                }
+                Err(self.endpoint.fault(cause))
             }
             Ok(value) => {
                 self.put_back(connection, call);

@@ -71,7 +71,7 @@ impl RedisRenewer {
             Value::Int(0) => Renewal::Lost,
             Value::ServerError(error) => {
                 self.is_text_needed |= errors::code(&error) == "NOSCRIPT";
-                let fault = self.endpoint.fault(Cause::Answered(errors::in_words(&error)));
+                let fault = self.endpoint.fault(errors::cause(&error));
                 Renewal::Unknown(match self.leases.get(self.answers.len()) {
                     Some(lease) => without(lease.token(), fault),
                     None => fault,

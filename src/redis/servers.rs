@@ -8,9 +8,10 @@ use std::{
 
 use redis::{ConnectionAddr, IntoConnectionInfo};
 
+use super::hosts::{Host, Hosts};
 use crate::lock::error::BadValue;
 
-const SCHEMES: &str = "redis://, rediss://, unix:// or memory://";
+const SCHEMES: &str = "redis://, rediss://, unix://, redis+sentinel:// or memory://";
 
 /// What users can name as a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +34,23 @@ pub struct Server {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    Tcp { host: String, port: u16, tls: Option<TlsFiles> },
+    Tcp {
+        host: String,
+        port: u16,
+        tls: Option<TlsFiles>,
+    },
     Unix(PathBuf),
+    /// Where Sentinels say that it is.
+    Sentinels(Sentinels),
+}
+
+/// Those who know a primary by a name, and as whom to ask them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sentinels {
+    pub hosts: Vec<Host>,
+    pub primary: String,
+    pub username: Option<String>,
+    pub password: Option<String>,
 }
 
 /// Files of TLS, in PEM.
@@ -52,6 +68,9 @@ impl Servers {
     pub fn parse(address: &str) -> Result<Self, BadValue> {
         if address == "memory://" {
             return Ok(Self::Memory);
+        }
+        if let Some(address) = address.strip_prefix("redis+sentinel://") {
+            return Server::behind_sentinels(address).map(|server| Self::Redis(Box::new(server)));
         }
         let Some(url) = redis::parse_redis_url(address) else {
             return Err(BadValue(format!(
@@ -78,7 +97,7 @@ impl Servers {
     }
 }
 
-type Query = HashMap<String, String>;
+pub type Query = HashMap<String, String>;
 
 impl Server {
     pub fn name(&self) -> &str {
@@ -96,9 +115,8 @@ impl Server {
         };
         let settings = info.redis_settings();
         let scheme = if tls.is_some() { "rediss" } else { "redis" };
-        let shown_host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         Self {
-            name: format!("{scheme}://{shown_host}:{port}"),
+            name: format!("{scheme}://{}", Host { name: host.clone(), port: *port }),
             address: Address::Tcp { host: host.clone(), port: *port, tls },
             username: settings.username().map(Into::into),
             password: settings.password().map(Into::into),
@@ -137,6 +155,29 @@ impl Server {
             .checked()
     }
 
+    /// The user and the password before the hosts are those of the servers, like the database.
+    fn behind_sentinels(address: &str) -> Result<Self, BadValue> {
+        let Hosts { login, hosts, path, mut query } = Hosts::parse(address, 26_379)?;
+        let (username, password) = (query.remove("sentinel_user"), query.remove("sentinel_password"));
+        refuse_unknown(&query, " but sentinel_user and sentinel_password")?;
+        if username.is_some() && password.is_none() {
+            return Err(BadValue("must have a sentinel_password beside the sentinel_user".into()));
+        }
+        let path = path.strip_prefix('/').unwrap_or_default();
+        let (primary, database) = path.split_at(path.find('/').unwrap_or(path.len()));
+        // Those that Sentinel allows.
+        let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
+        if primary.is_empty() || !primary.chars().all(is_allowed) {
+            let form = "redis+sentinel://host:26379,host:26379/name";
+            return Err(BadValue(format!("must have the name by which the Sentinels know the primary: {form}")));
+        }
+        let server = Self::tcp(&format!("redis://{login}host{database}"), None)?;
+        let shown: Vec<_> = hosts.iter().map(Host::to_string).collect();
+        let name = format!("redis+sentinel://{}/{primary}", shown.join(","));
+        let address = Address::Sentinels(Sentinels { hosts, primary: primary.into(), username, password });
+        Self { name, address, ..server }.checked()
+    }
+
     fn checked(mut self) -> Result<Self, BadValue> {
         if self.username.is_some() && self.password.is_none() {
             return Err(BadValue("must have a password beside the user (a password alone is \":password@\")".into()));
@@ -146,7 +187,7 @@ impl Server {
         }
         if self.database != 0 {
             self.name = match self.address {
-                Address::Tcp { .. } => format!("{}/{}", self.name, self.database),
+                Address::Tcp { .. } | Address::Sentinels(_) => format!("{}/{}", self.name, self.database),
                 Address::Unix(_) => format!("{}?db={}", self.name, self.database),
             };
         }
@@ -158,7 +199,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn unique_query(pairs: impl Iterator<Item = (String, String)>) -> Result<Query, BadValue> {
+pub fn unique_query(pairs: impl Iterator<Item = (String, String)>) -> Result<Query, BadValue> {
     let mut query = Query::new();
     for (name, value) in pairs {
         if query.insert(name, value).is_some() {
@@ -184,6 +225,18 @@ impl fmt::Debug for Server {
             .field("username", username)
             .field("password", &"<redacted>")
             .field("database", database)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { hosts, primary, username, password: _ } = self;
+        f.debug_struct("Sentinels")
+            .field("hosts", hosts)
+            .field("primary", primary)
+            .field("username", username)
+            .field("password", &"<redacted>")
             .finish()
     }
 }
@@ -239,6 +292,24 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_sentinels() {
+        let server = parse("redis+sentinel://u:p%40@a,[::1]:5/main-1.x_/3?sentinel_user=v&sentinel_password=q%26");
+        assert_eq!(server.name(), "redis+sentinel://a:26379,[::1]:5/main-1.x_/3");
+        assert_eq!((server.username.as_deref(), server.password.as_deref()), (Some("u"), Some("p@")));
+        assert_eq!(server.database, 3);
+        let Address::Sentinels(sentinels) = &server.address else { panic!("{server:?}") };
+        assert_eq!(sentinels.hosts.iter().map(Host::to_string).collect::<Vec<_>>(), ["a:26379", "[::1]:5"]);
+        assert_eq!((&*sentinels.primary, sentinels.username.as_deref()), ("main-1.x_", Some("v")));
+        assert_eq!(sentinels.password.as_deref(), Some("q&"));
+
+        let server = parse("redis+sentinel://:p@a/main?sentinel_password=secret");
+        assert_eq!((server.username.as_deref(), server.password.as_deref()), (None, Some("p")));
+        assert_eq!((server.name(), server.database), ("redis+sentinel://a:26379/main", 0));
+        assert!(!format!("{server:?}").contains("secret"), "{server:?}");
+        assert_eq!(parse("redis+sentinel://a/main").password, None);
+    }
+
+    #[test]
     fn memory_is_a_server() {
         assert_eq!(Servers::parse("memory://"), Ok(Servers::Memory));
     }
@@ -270,7 +341,21 @@ mod tests {
             "unix:///s%00secret",
             "unix:///s?user=secret",
             "memory://secret",
-            "redis+sentinel://h/secret",
+            "redis+sentinel://u:secret@h",
+            "redis+sentinel://u:secret@h/",
+            "redis+sentinel://u:secret@/main",
+            "redis+sentinel://u@h/main",
+            "redis+sentinel://u:p@h/sec ret",
+            "redis+sentinel://u:p@h/%73ecret",
+            "redis+sentinel://u:p@h/main/secret",
+            "redis+sentinel://u:p@h/main/-1",
+            "redis+sentinel://u:p@h/main/1/secret",
+            "redis+sentinel://u:p@h/main#secret",
+            "redis+sentinel://u:p@h/main?sentinel_user=secret",
+            "redis+sentinel://u:p@h/main?password=secret",
+            "redis+sentinel://u:p@h,secret h/main",
+            "redis+sentinel:main",
+            "rediss+sentinel://u:secret@h/main",
             "redis://0.0.0.0",
         ] {
             let error = Servers::parse(bad).expect_err(bad);

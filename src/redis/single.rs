@@ -36,7 +36,9 @@ impl Single {
 
 /// The fault, saying nothing of the token.
 pub(super) fn without(token: &Token, mut fault: Fault) -> Fault {
-    if let (Cause::Answered(text), Ok(token)) = (&mut fault.cause, std::str::from_utf8(token.as_bytes())) {
+    if let (Cause::Answered(text) | Cause::NotNow(text), Ok(token)) =
+        (&mut fault.cause, std::str::from_utf8(token.as_bytes()))
+    {
         *text = errors::without(token, text);
     }
     fault
@@ -45,6 +47,10 @@ pub(super) fn without(token: &Token, mut fault: Fault) -> Fault {
 impl Store for Single {
     fn name(&self) -> &str {
         self.endpoint.name()
+    }
+
+    fn fails_over(&self) -> bool {
+        self.endpoint.fails_over()
     }
 
     fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {

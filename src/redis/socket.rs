@@ -44,6 +44,12 @@ impl<'a> Attempt<'a> {
         Self { unless_stopped: !call.interrupt.stopped(), ..Self::new(call, limit) }
     }
 
+    /// A part of it, for which it has an equal share of the time that is left.
+    pub fn share(&self, parts: usize) -> Self {
+        let limit = self.left() / u32::try_from(parts).unwrap_or(u32::MAX);
+        Self { deadline: self.clock.now().plus(limit).min(self.deadline), limit, ..*self }
+    }
+
     pub fn left(&self) -> Duration {
         self.deadline.since(self.clock.now())
     }
@@ -76,6 +82,9 @@ pub enum Trouble {
     TooLong,
     #[error("{0}")]
     Other(String),
+    /// It does not want us, and will not a moment later.
+    #[error("{0}")]
+    Refused(String),
     #[error("interrupted before anything was sent")]
     Stopped,
     #[error("the process forked")]
