@@ -4,6 +4,7 @@
 mod acquire;
 mod deadlines;
 mod evict;
+mod failover;
 mod queue;
 mod refresh;
 mod release;

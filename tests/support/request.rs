@@ -99,6 +99,10 @@ pub trait Interpose {
     fn request(&self, request: Request, call: &Call) -> Answer;
 
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault>;
+
+    fn fails_over(&self) -> bool {
+        false
+    }
 }
 
 impl<T: Interpose> Interposed<T> {
@@ -113,6 +117,10 @@ impl<T: Interpose> Interposed<T> {
 impl<T: Interpose> Store for Interposed<T> {
     fn name(&self) -> &str {
         "redis://interposed:6379"
+    }
+
+    fn fails_over(&self) -> bool {
+        self.0.fails_over()
     }
 
     fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {

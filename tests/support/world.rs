@@ -64,6 +64,8 @@ pub struct World {
     pub deaf: Cell<bool>,
     /// How often one was asked for.
     pub listened: Cell<u32>,
+    /// Whether another server may take the place of the one at the end of the line.
+    pub fails_over: Cell<bool>,
     _turn: Rc<MutexGuard<'static, ()>>,
 }
 
@@ -81,6 +83,7 @@ impl World {
             refuses_subscriptions: Cell::new(false),
             deaf: Cell::new(false),
             listened: Cell::new(0),
+            fails_over: Cell::new(false),
             _turn: turn(),
         }
     }
@@ -168,6 +171,10 @@ pub enum Fate {
     /// The server answers with an error.
     Error,
     Unreachable,
+    /// The same, for good.
+    TurnedAway,
+    /// The server answers with an error that may pass.
+    NotNow,
     /// The process forked meanwhile, and this is the child.
     Forked,
 }
@@ -265,6 +272,10 @@ impl Subscription for Ear {
 }
 
 impl Interpose for Line {
+    fn fails_over(&self) -> bool {
+        self.world.fails_over.get()
+    }
+
     fn subscription(&self, key: &Key) -> Result<Box<dyn Subscription>, Fault> {
         Ok(Box::new(Ear { inner: Memory.subscription(key)?, world: self.world.clone() }))
     }
@@ -288,7 +299,9 @@ impl Interpose for Line {
                 self.late.borrow_mut().push(request.clone());
                 None
             }
-            Fate::RequestLost | Fate::Error | Fate::Unreachable | Fate::Forked => None,
+            Fate::RequestLost | Fate::Error | Fate::Unreachable | Fate::TurnedAway | Fate::NotNow | Fate::Forked => {
+                None
+            }
         };
         if let Some(act) = meanwhile {
             act(world);
@@ -299,6 +312,8 @@ impl Interpose for Line {
             (Fate::Answered, Some(answer)) if in_time => answer,
             (Fate::Error, _) => unknown(Cause::Answered("ERR scripted".into())),
             (Fate::Unreachable, _) => unknown(Cause::Unreachable("scripted".into())),
+            (Fate::TurnedAway, _) => unknown(Cause::TurnedAway("scripted".into())),
+            (Fate::NotNow, _) => unknown(Cause::NotNow("LOADING scripted".into())),
             (Fate::Forked, _) => unknown(Cause::Forked),
             _ => {
                 world.pass(left());
