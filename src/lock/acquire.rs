@@ -186,7 +186,10 @@ impl Engine<'_> {
             Standing::In(line) => line,
         };
         let Some(queued) = busy.and_then(|busy| busy.queued) else {
-            turn.standing = Standing::Refused;
+            // Another server may be the one to ask by the next time, and have a queue for us.
+            if !self.store.fails_over() {
+                turn.standing = Standing::Refused;
+            }
             return Ok(false);
         };
         line.place.ticket.get_or_insert(queued.ticket);

@@ -30,11 +30,16 @@ pub unsafe extern "C" fn show_servers(_entry: *mut zend_ini_entry, which: c_int)
     let shown = catch_unwind(|| {
         let address = settings::bytes(c"redis_lock.servers", which == ORIGINAL);
         match Servers::parse(&String::from_utf8_lossy(&address)) {
-            Ok(Servers::Redis(server)) => server.name().replace('&', "&amp;").replace('<', "&lt;"),
+            Ok(Servers::Redis(server)) => html(server.name()),
+            Ok(Servers::Cluster(seeds)) => html(seeds.name()),
             Ok(Servers::Memory) => "memory://".into(),
             Err(_) => "(not a valid address)".into(),
         }
     });
     // SAFETY: the format takes one string.
     unsafe { php_printf(c"%s".as_ptr(), c_string(&shown.unwrap_or_default()).as_ptr()) };
+}
+
+fn html(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
 }

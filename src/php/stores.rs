@@ -17,7 +17,7 @@ use crate::{
     },
     memory::Memory,
     redis::{
-        RenewingServer, Single,
+        Cluster, RenewingServer, Single,
         servers::{Server, Servers},
     },
     sys::fork,
@@ -27,8 +27,8 @@ pub struct SharedStore {
     pub store: Box<dyn Store>,
     /// By which the keeper knows it.
     pub address: Arc<str>,
-    servers: Servers,
-    /// The same for the keeper of this process: a child must not use what its parent's may have had locked.
+    new_for_keeper: Box<dyn Fn() -> Arc<dyn RenewalServer>>,
+    /// That of this process: a child must not use what its parent's keeper may have had locked.
     for_keeper: RefCell<Option<(u64, Arc<dyn RenewalServer>)>>,
     /// Set while it is taken to be as silent as it was when a lease was to be freed.
     silent_until: Cell<Option<Moment>>,
@@ -36,13 +36,25 @@ pub struct SharedStore {
 
 impl SharedStore {
     fn new(address: &str) -> Result<Rc<Self>, BadValue> {
-        let servers = Servers::parse(address)?;
-        let store: Box<dyn Store> = match &servers {
-            Servers::Redis(server) => Box::new(Single::new(Server::clone(server))),
-            Servers::Memory => Box::new(Memory),
-        };
+        let store: Box<dyn Store>;
+        let new_for_keeper: Box<dyn Fn() -> Arc<dyn RenewalServer>>;
+        match Servers::parse(address)? {
+            Servers::Redis(server) => {
+                store = Box::new(Single::new(Server::clone(&server)));
+                new_for_keeper = Box::new(move || Arc::new(RenewingServer::new(Server::clone(&server))));
+            }
+            Servers::Cluster(seeds) => {
+                let cluster = Cluster::new(*seeds);
+                store = Box::new(cluster.clone());
+                new_for_keeper = Box::new(move || Arc::new(cluster.for_keeper()));
+            }
+            Servers::Memory => {
+                store = Box::new(Memory);
+                new_for_keeper = Box::new(|| Arc::new(Memory));
+            }
+        }
         let (address, for_keeper, silent_until) = (address.into(), RefCell::new(None), Cell::new(None));
-        Ok(Rc::new(Self { store, address, servers, for_keeper, silent_until }))
+        Ok(Rc::new(Self { store, address, new_for_keeper, for_keeper, silent_until }))
     }
 
     pub fn for_keeper(&self) -> Arc<dyn RenewalServer> {
@@ -52,10 +64,7 @@ impl SharedStore {
         {
             return server.clone();
         }
-        let server: Arc<dyn RenewalServer> = match &self.servers {
-            Servers::Redis(server) => Arc::new(RenewingServer::new(Server::clone(server))),
-            Servers::Memory => Arc::new(Memory),
-        };
+        let server = (self.new_for_keeper)();
         if let Some(of_the_parent) = current.replace((fork::process(), server.clone())) {
             mem::forget(of_the_parent);
         }

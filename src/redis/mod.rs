@@ -1,6 +1,7 @@
 //! Redis: addresses, one bounded connection a server, and the scripts. The only place that names the redis crate.
 
 mod channels;
+mod cluster;
 mod connection;
 mod dial;
 mod endpoint;
@@ -18,5 +19,6 @@ mod socket;
 mod tls;
 mod wakeup;
 
+pub use cluster::Cluster;
 pub use renewer::RenewingServer;
 pub use single::Single;

@@ -18,16 +18,37 @@ pub struct Node {
     /// The connection, while nobody uses it. Whoever uses it takes it away: a signal handler that runs meanwhile and
     /// uses a lock itself opens one of its own.
     idle: Cell<Option<Box<Connection>>>,
+    is_asking: bool,
 }
 
 impl Node {
     pub fn new(endpoint: Arc<Endpoint>) -> Self {
-        Self { endpoint, idle: Cell::new(None) }
+        Self { endpoint, idle: Cell::new(None), is_asking: false }
+    }
+
+    /// A node of a cluster, to which others have sent us for this time: before each request it is told so.
+    pub fn asking(endpoint: Arc<Endpoint>) -> Self {
+        Self { is_asking: true, ..Self::new(endpoint) }
     }
 
     /// One request, and its reply.
     pub fn command(&self, call: &Call, words: &[&[u8]]) -> Result<Value, Fault> {
-        self.exchange(call, |connection, attempt| connection.request(attempt, words.iter().copied()))
+        self.exchange(call, |connection, attempt| self.request(connection, attempt, words.iter().copied()))
+    }
+
+    fn request<'a>(
+        &self,
+        connection: &mut Connection,
+        attempt: &Attempt,
+        words: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<Value, Trouble> {
+        if !self.is_asking {
+            return connection.request(attempt, words);
+        }
+        connection.add([&b"ASKING"[..]].into_iter());
+        connection.request(attempt, words)?;
+        // That was the answer to ASKING.
+        connection.reply(attempt)
     }
 
     /// One run of a script, with those arguments that there are. A server that does not know it, after a restart or
@@ -43,10 +64,10 @@ impl Node {
         let rest = || keys.iter().copied().chain(arguments.iter().copied().flatten());
         self.exchange(call, |connection, attempt| {
             let known = [b"EVALSHA", script.sha().as_bytes(), &count];
-            match connection.request(attempt, known.into_iter().chain(rest()))? {
+            match self.request(connection, attempt, known.into_iter().chain(rest()))? {
                 Value::ServerError(error) if error.code() == "NOSCRIPT" => {
                     let whole = [b"EVAL", script.text().as_bytes(), &count];
-                    connection.request(attempt, whole.into_iter().chain(rest()))
+                    self.request(connection, attempt, whole.into_iter().chain(rest()))
                 }
                 reply => Ok(reply),
             }

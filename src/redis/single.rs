@@ -17,9 +17,9 @@ use crate::lock::{
 
 pub struct Single {
     endpoint: Arc<Endpoint>,
-    node: Node,
-    scripts: Scripts,
-    subscriber: Rc<Subscriber>,
+    pub(super) node: Node,
+    pub(super) scripts: Rc<Scripts>,
+    pub(super) subscriber: Rc<Subscriber>,
 }
 
 impl Single {
@@ -27,10 +27,17 @@ impl Single {
         let endpoint = Arc::new(Endpoint::new(server));
         Self {
             node: Node::new(endpoint.clone()),
-            scripts: Scripts::new(),
+            scripts: Rc::new(Scripts::new()),
             subscriber: Subscriber::new(endpoint.clone()),
             endpoint,
         }
+    }
+
+    /// A node of a cluster. `is_asking`: one to which others have sent us for this time.
+    pub(super) fn of_cluster(server: Server, scripts: Rc<Scripts>, is_asking: bool) -> Self {
+        let endpoint = Arc::new(Endpoint::new(server));
+        let node = if is_asking { Node::asking(endpoint.clone()) } else { Node::new(endpoint.clone()) };
+        Self { node, scripts, subscriber: Subscriber::of_cluster(endpoint.clone()), endpoint }
     }
 }
 
@@ -127,7 +134,7 @@ impl Store for Single {
 }
 
 /// What `ask` answered. None: that is no answer of its.
-fn vote(reply: &Value, terms: Terms) -> Option<Vote> {
+pub(super) fn vote(reply: &Value, terms: Terms) -> Option<Vote> {
     match reply {
         Value::Int(1) if !terms.fencing => Some(Vote::Granted(None)),
         Value::Int(fence) if terms.fencing => Some(Vote::Granted(Some(Fence::new(u64::try_from(*fence).ok()?)?))),
