@@ -33,7 +33,7 @@ final class RedisServer
     public function __construct(private array $config = [], bool $tls = false)
     {
         $this->folder = Cleanup::folder();
-        $this->port = self::freePort();
+        $this->port = $config['port'] ?? self::freePort();
         $this->socket = "$this->folder/redis.sock";
         $this->tlsPort = $tls ? self::freePort() : null;
         $this->certificates = $tls ? new Certificates($this->folder) : null;
@@ -190,6 +190,19 @@ final class RedisServer
     {
         $this->command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
         $this->command('PING'); // the server closes them before it serves the next command
+    }
+
+    public function version(): string
+    {
+        preg_match('/^redis_version:(.+)\r$/m', $this->command('INFO', 'server'), $match);
+
+        return $match[1];
+    }
+
+    /** Also where it was stopped by a signal. */
+    public function isRunning(): bool
+    {
+        return $this->process !== null;
     }
 
     public function pid(): int

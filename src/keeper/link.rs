@@ -76,6 +76,10 @@ impl Link {
         Self { server, waiting: Vec::new(), batch: Vec::new(), state: State::Down, backoff: None, needed: now }
     }
 
+    pub fn is_to(&self, server: &Arc<dyn RenewalServer>) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.server), Arc::as_ptr(server))
+    }
+
     pub fn add(&mut self, due: Due, now: Moment) {
         if let State::Busy { until, limit, .. } | State::Opening { until, limit, .. } = &mut self.state {
             // Leases with a longer ttl must not use up its time.

@@ -4,6 +4,7 @@
 //! with their holders, servers, on connections of its own, and alarms. A forked child has no keeper and starts its own.
 
 mod book;
+mod group;
 mod link;
 mod thread;
 mod waker;

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Keeper, Running, link::Link, waker::Waker};
+use super::{Keeper, Running, group::Group, link::Link, waker::Waker};
 use crate::{
     lock::{ports::Clock, time::Moment},
     sys::{clock::SystemClock, poll, threads},
@@ -63,20 +63,20 @@ impl Keeper {
     }
 
     fn look_until_stopped(&self, waker: &Waker, stop: &AtomicBool) {
-        let mut links: HashMap<Arc<str>, Link> = HashMap::new();
+        let mut groups: HashMap<Arc<str>, Group> = HashMap::new();
         while !stop.load(SeqCst) {
             let now = SystemClock.now();
             let mut book = self.book();
             // What is forgotten meanwhile is not renewed any more.
-            links.values_mut().for_each(|link| link.keep_only(|id| book.has(id)));
+            groups.values_mut().flat_map(Group::links_mut).for_each(|link| link.keep_only(|id| book.has(id)));
             let due = book.look(now);
             drop(book);
             for due in due {
-                let link = links.entry(due.upkeep.address.clone());
-                link.or_insert_with(|| Link::new(due.upkeep.server.clone(), now)).add(due, now);
+                let group = groups.entry(due.upkeep.address.clone());
+                group.or_insert_with(|| Group::new(due.upkeep.server.clone())).add(due, now);
             }
             let mut notes = Vec::new();
-            for link in links.values_mut() {
+            for link in groups.values_mut().flat_map(Group::links_mut) {
                 if catch_unwind(AssertUnwindSafe(|| link.go_on(&mut notes))).is_err() {
                     link.panicked(&mut notes);
                 }
@@ -86,11 +86,12 @@ impl Keeper {
             for note in notes {
                 book.note(note, now);
             }
-            links.retain(|_, link| !link.is_unused(now));
-            let most = links.values().map(Link::until).min().unwrap_or(Moment::NEVER);
+            groups.retain(|_, group| group.keep_used(now));
+            let links = || groups.values().flat_map(Group::links);
+            let most = links().map(Link::until).min().unwrap_or(Moment::NEVER);
             let until = book.sleep(now, most);
             drop(book);
-            let awaited = links.values().flat_map(Link::awaited);
+            let awaited = links().flat_map(Link::awaited);
             let called = waker.fd();
             let awaited = std::iter::once((called, libc::POLLIN)).chain(awaited);
             if poll::any(awaited, until, &SystemClock).contains(&called) {

@@ -197,6 +197,8 @@ impl Engine<'_> {
             }
             // There is no queue: who hears that the key is free, tries for it.
             None if !self.store.hands_over() => Some(line.subscription.is_alive()),
+            // Another server may be the one to ask by the next time, and have a queue for us.
+            None if self.store.fails_over() => return Ok(false),
             None => {
                 turn.standing = Standing::Refused;
                 return Ok(false);

@@ -66,8 +66,20 @@ impl Key {
 
     /// The channel on which the waiter of this name is told.
     pub fn channel(&self, ear: &str) -> Vec<u8> {
-        let beside = self.queue.strip_suffix(b"queue").unwrap_or_default();
-        [beside, ear.as_bytes()].concat()
+        [self.beside(), ear.as_bytes()].concat()
+    }
+
+    /// The first name from this one on whose channel is in the key's slot, as nearly all are: not so where the key has an
+    /// empty pair of braces, and is hashed whole.
+    pub fn ear_in_slot(&self, first: &str) -> Option<String> {
+        let first_number = u64::from_str_radix(first, 16).ok()?;
+        let ears = (0..1 << 20).map(|count| format!("{:016x}", first_number.wrapping_add(count)));
+        slot::first_in(slot::of(self.as_bytes()), self.beside(), ears)
+    }
+
+    /// What names begin with that are in its slot.
+    fn beside(&self) -> &[u8] {
+        self.queue.strip_suffix(b"queue").unwrap_or_default()
     }
 }
 
@@ -103,7 +115,8 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 33) % bound
         };
-        for _ in 0..10_000 {
+        let mut has_taken_the_first = false;
+        for count in 0..10_000 {
             let length = 1 + below(12);
             let name: Vec<u8> = (0..length)
                 .map(|_| match below(6) {
@@ -118,6 +131,16 @@ mod tests {
                 assert!(helper.starts_with(&name) && helper.ends_with(end.as_bytes()), "{}", helper.escape_ascii());
                 assert_eq!(slot::of(helper), slot::of(&name), "{}", helper.escape_ascii());
             }
+            if count % 50 != 0 {
+                continue;
+            }
+            let drawn = format!("{:016x}", below(1 << 31) << 32 | below(1 << 31));
+            let ear = key.ear_in_slot(&drawn).unwrap();
+            assert_eq!(slot::of(&key.channel(&ear)), slot::of(&name), "{}", key.channel(&ear).escape_ascii());
+            // As the scripts know it.
+            assert!(ear.len() == 16 && ear.bytes().all(|digit| digit.is_ascii_hexdigit()));
+            has_taken_the_first |= ear == drawn;
         }
+        assert!(has_taken_the_first);
     }
 }

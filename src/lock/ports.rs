@@ -80,6 +80,10 @@ pub trait Store {
 /// A server, as the keeper knows it.
 pub trait RenewalServer: Send + Sync {
     fn name(&self) -> &str;
+    /// Which of its nodes has this key now, as far as it knows; it is reached by itself. None: there are no nodes.
+    fn node(&self, _key: &Key) -> Option<Arc<dyn RenewalServer>> {
+        None
+    }
     /// Opens a connection for renewals, within the bounds of the call.
     fn open(&self, call: &Call) -> Result<Box<dyn Renewer>, Fault>;
 }

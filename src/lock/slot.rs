@@ -3,7 +3,7 @@
 use crc::{CRC_16_XMODEM, Crc};
 
 const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
-const SLOTS: u16 = 16384;
+pub const SLOTS: u16 = 16384;
 
 /// The slot of a key.
 pub fn of(key: &[u8]) -> u16 {
@@ -15,6 +15,18 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
     let opened = key.splitn(2, |&byte| byte == b'{').nth(1)?;
     let closed = opened.iter().position(|&byte| byte == b'}')?;
     opened.get(..closed).filter(|tag| !tag.is_empty())
+}
+
+/// The first of these ends, which have no braces, with which `start` is in the slot. None: with none of them.
+pub fn first_in(slot: u16, start: &[u8], mut ends: impl Iterator<Item = String>) -> Option<String> {
+    let has_tag = tag(start).is_some();
+    let mut begun = CRC.digest();
+    begun.update(start);
+    ends.find(|end| {
+        let mut whole = begun.clone();
+        whole.update(end.as_bytes());
+        slot == if has_tag { of(start) } else { whole.finalize() % SLOTS }
+    })
 }
 
 /// How much `lengthen` adds at most to a key, beside the suffix.

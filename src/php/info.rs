@@ -32,8 +32,12 @@ pub unsafe extern "C" fn show_servers(_entry: *mut zend_ini_entry, which: c_int)
         let address = String::from_utf8_lossy(&address);
         let shown = Servers::parse_all(&address.split_ascii_whitespace().collect::<Vec<_>>());
         let shown = shown.map_or_else(|_| "(not a valid address)".into(), |servers| servers.shown());
-        shown.replace('&', "&amp;").replace('<', "&lt;")
+        html(&shown)
     });
     // SAFETY: the format takes one string.
     unsafe { php_printf(c"%s".as_ptr(), c_string(&shown.unwrap_or_default()).as_ptr()) };
+}
+
+fn html(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
 }

@@ -17,7 +17,7 @@ use crate::{
     },
     memory::Memory,
     redis::{
-        Quorum, RenewingQuorum, RenewingServer, Single,
+        Cluster, Quorum, RenewingQuorum, RenewingServer, Single,
         servers::{Server, Servers},
     },
     sys::fork,
@@ -27,8 +27,9 @@ pub struct SharedStore {
     pub store: Box<dyn Store>,
     /// By which the keeper knows it.
     pub address: Arc<str>,
-    servers: Servers,
-    /// The same for the keeper of this process: a child must not use what its parent's may have had locked.
+    may_have_replicas: bool,
+    new_for_keeper: Box<dyn Fn() -> Arc<dyn RenewalServer>>,
+    /// That of this process: a child must not use what its parent's keeper may have had locked.
     for_keeper: RefCell<Option<(u64, Arc<dyn RenewalServer>)>>,
     /// Set while it is taken to be as silent as it was when a lease was to be freed.
     silent_until: Cell<Option<Moment>>,
@@ -37,13 +38,30 @@ pub struct SharedStore {
 impl SharedStore {
     fn new(address: &str, addresses: &[&str]) -> Result<Rc<Self>, BadValue> {
         let servers = Servers::parse_all(addresses)?;
-        let store: Box<dyn Store> = match &servers {
-            Servers::Redis(server) => Box::new(Single::new(Server::clone(server))),
-            Servers::Quorum(servers) => Box::new(Quorum::new(servers.clone())),
-            Servers::Memory => Box::new(Memory),
-        };
+        let may_have_replicas = matches!(servers, Servers::Redis(_) | Servers::Cluster(_));
+        let store: Box<dyn Store>;
+        let new_for_keeper: Box<dyn Fn() -> Arc<dyn RenewalServer>>;
+        match servers {
+            Servers::Redis(server) => {
+                store = Box::new(Single::new(Server::clone(&server)));
+                new_for_keeper = Box::new(move || Arc::new(RenewingServer::new(Server::clone(&server))));
+            }
+            Servers::Cluster(seeds) => {
+                let cluster = Cluster::new(*seeds);
+                store = Box::new(cluster.clone());
+                new_for_keeper = Box::new(move || Arc::new(cluster.for_keeper()));
+            }
+            Servers::Quorum(servers) => {
+                store = Box::new(Quorum::new(servers.clone()));
+                new_for_keeper = Box::new(move || Arc::new(RenewingQuorum::new(servers.clone())));
+            }
+            Servers::Memory => {
+                store = Box::new(Memory);
+                new_for_keeper = Box::new(|| Arc::new(Memory));
+            }
+        }
         let (address, for_keeper, silent_until) = (address.into(), RefCell::new(None), Cell::new(None));
-        Ok(Rc::new(Self { store, address, servers, for_keeper, silent_until }))
+        Ok(Rc::new(Self { store, address, may_have_replicas, new_for_keeper, for_keeper, silent_until }))
     }
 
     pub fn for_keeper(&self) -> Arc<dyn RenewalServer> {
@@ -53,11 +71,7 @@ impl SharedStore {
         {
             return server.clone();
         }
-        let server: Arc<dyn RenewalServer> = match &self.servers {
-            Servers::Redis(server) => Arc::new(RenewingServer::new(Server::clone(server))),
-            Servers::Quorum(servers) => Arc::new(RenewingQuorum::new(servers.clone())),
-            Servers::Memory => Arc::new(Memory),
-        };
+        let server = (self.new_for_keeper)();
         if let Some(of_the_parent) = current.replace((fork::process(), server.clone())) {
             mem::forget(of_the_parent);
         }
@@ -66,7 +80,7 @@ impl SharedStore {
 
     /// Whether there may be replicas that confirm what was written.
     pub fn may_have_replicas(&self) -> bool {
-        matches!(self.servers, Servers::Redis(_))
+        self.may_have_replicas
     }
 
     pub fn is_silent(&self, now: Moment) -> bool {

@@ -83,6 +83,7 @@ if entry then
     -- Who is new has just been told that it listens.
     local heard = 1
     if not is_new then
+      --[[channels.lua]]
       local count = redis.pcall('PUBSUB', 'NUMSUB', string.sub(KEYS[2], 1, -6) .. string.match(entry, '^%d+:(%x+)'))
       heard = count.err and 2 or math.min(count[2], 1)
     end

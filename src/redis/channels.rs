@@ -10,6 +10,7 @@ use std::{
 use redis::{ServerError, Value};
 
 use super::{connection::Connection, errors};
+use crate::lock::ports::Cause;
 
 #[derive(Default)]
 pub struct Channels {
@@ -21,6 +22,10 @@ pub struct Channels {
     longest: usize,
     /// What is to be answered, in this order.
     expected: VecDeque<Expected>,
+    /// Of a node of a cluster, whose channels are in slots like its keys.
+    is_sharded: bool,
+    /// It has refused such channels, or knows none (Redis 6.2): on this connection there are plain ones.
+    is_plain: bool,
 }
 
 #[derive(Default)]
@@ -28,6 +33,7 @@ struct Channel {
     heard: Hearing,
     /// How many listen to it.
     listeners: usize,
+    is_sharded: bool,
     /// The wait that was told of an offer.
     told: Option<u64>,
     /// What was said last, to all who listen.
@@ -41,7 +47,7 @@ pub enum Hearing {
     No,
     AskedFor,
     Yes,
-    Refused(String),
+    Refused(Cause),
 }
 
 enum Expected {
@@ -50,11 +56,16 @@ enum Expected {
 }
 
 impl Channels {
+    pub fn of_cluster() -> Self {
+        Self { is_sharded: true, ..Self::default() }
+    }
+
     /// Opened by whoever needed it. Not where another wait, in a signal handler, has opened one meanwhile.
     pub fn connect(&mut self, connection: Box<Connection>) {
         if self.connection.is_none() {
             self.connection = Some(connection);
             self.generation += 1;
+            self.is_plain = false;
         }
     }
 
@@ -112,7 +123,9 @@ impl Channels {
             _ => return None,
         };
         match parts.as_slice() {
-            [Value::BulkString(kind), Value::BulkString(channel), Value::BulkString(wait)] if kind == b"message" => {
+            [Value::BulkString(kind), Value::BulkString(channel), Value::BulkString(wait)]
+                if matches!(kind.as_slice(), b"message" | b"smessage") =>
+            {
                 // A message for who has gone is for nobody.
                 if let Some(channel) = self.channels.get_mut(channel.as_slice()) {
                     channel.told = std::str::from_utf8(wait).ok().and_then(|wait| wait.parse().ok());
@@ -120,7 +133,9 @@ impl Channels {
                 }
                 Some(())
             }
-            [Value::BulkString(kind), Value::BulkString(name), Value::Int(_)] if kind == b"subscribe" => {
+            [Value::BulkString(kind), Value::BulkString(name), Value::Int(_)]
+                if matches!(kind.as_slice(), b"subscribe" | b"ssubscribe") =>
+            {
                 self.expected.pop_front()?;
                 if let Some(channel) = self.channels.get_mut(name.as_slice()) {
                     channel.heard = Hearing::Yes;
@@ -129,6 +144,17 @@ impl Channels {
             }
             [Value::BulkString(kind), _, Value::Int(_)] if kind == b"unsubscribe" => {
                 self.expected.pop_front().map(|_| ())
+            }
+            [Value::BulkString(kind), Value::BulkString(name), Value::Int(_)] if kind == b"sunsubscribe" => {
+                match self.channels.get_mut(name.as_slice()) {
+                    // Its slot is another node's now.
+                    Some(channel) => channel.heard = Hearing::No,
+                    None if matches!(self.expected.front(), Some(Expected::Unsubscribed)) => {
+                        self.expected.pop_front();
+                    }
+                    None => {}
+                }
+                Some(())
             }
             _ => None,
         }
@@ -139,13 +165,20 @@ impl Channels {
         if errors::is_refusal_to_talk(error) {
             return None;
         }
+        let cause = errors::cause(error);
         match self.expected.pop_front()? {
             Expected::Subscribed(name) => {
-                if let Some(channel) = self.channels.get_mut(&name) {
-                    channel.heard = Hearing::Refused(errors::in_words(error));
+                let Some(channel) = self.channels.get_mut(&name) else { return Some(()) };
+                let is_to_be_plain = channel.is_sharded && matches!(cause, Cause::Answered(_));
+                channel.heard = if is_to_be_plain { Hearing::No } else { Hearing::Refused(cause) };
+                if is_to_be_plain {
+                    self.is_plain = true;
+                    self.ask_for(&name);
                 }
                 Some(())
             }
+            // Its slot is another node's now.
+            Expected::Unsubscribed if self.is_sharded && matches!(cause, Cause::NotNow(_)) => Some(()),
             // Whoever may not unsubscribe has the connection closed instead.
             Expected::Unsubscribed => None,
         }
@@ -174,7 +207,9 @@ impl Channels {
         if let (Some(connection), Some(channel)) = (&mut self.connection, self.channels.get_mut(name))
             && matches!(channel.heard, Hearing::No | Hearing::Refused(_))
         {
-            connection.add([b"SUBSCRIBE", &**name].into_iter());
+            channel.is_sharded = self.is_sharded && !self.is_plain;
+            let subscribe = if channel.is_sharded { &b"SSUBSCRIBE"[..] } else { b"SUBSCRIBE" };
+            connection.add([subscribe, &**name].into_iter());
             self.expected.push_back(Expected::Subscribed(name.clone()));
             channel.heard = Hearing::AskedFor;
         }
@@ -185,12 +220,13 @@ impl Channels {
             channel.listeners -= 1;
             return;
         }
-        let channel = self.channels.remove(name);
-        if !channel.is_some_and(|channel| matches!(channel.heard, Hearing::AskedFor | Hearing::Yes)) {
+        let Some(channel) = self.channels.remove(name) else { return };
+        if !matches!(channel.heard, Hearing::AskedFor | Hearing::Yes) {
             return;
         }
         let Some(connection) = &mut self.connection else { return };
-        connection.add([b"UNSUBSCRIBE", name].into_iter());
+        let unsubscribe = if channel.is_sharded { &b"SUNSUBSCRIBE"[..] } else { b"UNSUBSCRIBE" };
+        connection.add([unsubscribe, name].into_iter());
         self.expected.push_back(Expected::Unsubscribed);
         // Its answer is read by whoever waits next. It is gone from the server when it is sent, or the connection is.
         if !matches!(connection.send_now(), Ok(true)) {

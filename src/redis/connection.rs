@@ -258,11 +258,15 @@ impl Received {
     }
 }
 
-/// `message`, a channel and what is said on it, if there is nothing else.
+/// `message` (`smessage` in a cluster), a channel and what is said on it, if there is nothing else.
 fn message(bytes: &[u8]) -> Option<Value> {
-    let (channel, rest) = byte_string(bytes.strip_prefix(b"*3\r\n$7\r\nmessage\r\n")?)?;
+    let (kind, rest) = byte_string(bytes.strip_prefix(b"*3\r\n")?)?;
+    if !matches!(kind, b"message" | b"smessage") {
+        return None;
+    }
+    let (channel, rest) = byte_string(rest)?;
     let (said, rest) = byte_string(rest)?;
-    let parts = [b"message", channel, said].map(|part| Value::BulkString(part.into()));
+    let parts = [kind, channel, said].map(|part| Value::BulkString(part.into()));
     rest.is_empty().then(|| Value::Array(parts.into()))
 }
 

@@ -43,6 +43,8 @@ pub fn cause(error: &ServerError) -> Cause {
     match &*code(error) {
         // It is the primary no more, or not yet; or it has too few replicas left, as after a fail-over.
         "READONLY" | "MASTERDOWN" | "LOADING" | "NOREPLICAS" => Cause::NotNow(in_words(error)),
+        // The keys are on another node of its cluster, or on two; or the cluster is not complete.
+        "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" => Cause::NotNow(in_words(error)),
         _ => Cause::Answered(in_words(error)),
     }
 }

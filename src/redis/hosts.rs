@@ -18,7 +18,7 @@ pub struct Hosts<'a> {
 }
 
 /// One of several.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Host {
     pub name: String,
     pub port: u16,

@@ -2,6 +2,7 @@
 
 mod care;
 mod channels;
+mod cluster;
 mod connection;
 mod dial;
 mod endpoint;
@@ -20,6 +21,7 @@ mod socket;
 mod tls;
 mod wakeup;
 
+pub use cluster::Cluster;
 pub use quorum::{Quorum, RenewingQuorum};
 pub use renewer::RenewingServer;
 pub use single::Single;

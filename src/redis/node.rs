@@ -19,18 +19,53 @@ pub struct Node {
     /// The connection, while nobody uses it. Whoever uses it takes it away: a signal handler that runs meanwhile and
     /// uses a lock itself opens one of its own.
     idle: Cell<Option<Box<Connection>>>,
+    is_asking: bool,
 }
 
 impl Node {
     pub fn new(endpoint: Arc<Endpoint>) -> Self {
-        Self { endpoint, idle: Cell::new(None) }
+        Self { endpoint, idle: Cell::new(None), is_asking: false }
+    }
+
+    /// A node of a cluster, to which others have sent us for this time: before each request it is told so.
+    pub fn asking(endpoint: Arc<Endpoint>) -> Self {
+        Self { is_asking: true, ..Self::new(endpoint) }
     }
 
     /// One request, and its reply; where replicas are to confirm it, an array of the reply and how many did.
     pub fn command(&self, call: &Call, care: Care, words: &[&[u8]]) -> Result<Value, Fault> {
-        self.exchange(call, care, |connection, attempt| {
-            connection.add(words.iter().copied());
-            confirmed(connection, attempt, care)
+        self.exchange(call, care, |connection, attempt| self.request(connection, attempt, care, words.iter().copied()))
+    }
+
+    /// Where replicas are to confirm it, they are waited for in the same round trip, for half of the time, so that it is
+    /// known in any case whether it was carried out.
+    fn request<'a>(
+        &self,
+        connection: &mut Connection,
+        attempt: &Attempt,
+        care: Care,
+        words: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<Value, Trouble> {
+        if self.is_asking {
+            connection.add([&b"ASKING"[..]].into_iter());
+        }
+        connection.add(words);
+        if care.replicas > 0 {
+            let (replicas, time) = (care.replicas.to_string(), (attempt.left() / 2).as_millis().max(1).to_string());
+            connection.add([&b"WAIT"[..], replicas.as_bytes(), time.as_bytes()].into_iter());
+        }
+        connection.send(attempt)?;
+        if self.is_asking {
+            connection.reply(attempt)?;
+        }
+        let value = connection.reply(attempt)?;
+        if care.replicas == 0 {
+            return Ok(value);
+        }
+        let confirmed = connection.reply(attempt)?;
+        Ok(match value {
+            Value::ServerError(_) => value,
+            value => Value::Array(vec![value, confirmed]),
         })
     }
 
@@ -47,11 +82,11 @@ impl Node {
         let count = [b'0' + keys.len() as u8];
         let rest = || keys.iter().copied().chain(arguments.iter().copied().flatten());
         self.exchange(call, care, |connection, attempt| {
-            connection.add([b"EVALSHA", script.sha().as_bytes(), &count].into_iter().chain(rest()));
-            match confirmed(connection, attempt, care)? {
+            let known = [b"EVALSHA", script.sha().as_bytes(), &count];
+            match self.request(connection, attempt, care, known.into_iter().chain(rest()))? {
                 Value::ServerError(error) if error.code() == "NOSCRIPT" => {
-                    connection.add([b"EVAL", script.text().as_bytes(), &count].into_iter().chain(rest()));
-                    confirmed(connection, attempt, care)
+                    let whole = [b"EVAL", script.text().as_bytes(), &count];
+                    self.request(connection, attempt, care, whole.into_iter().chain(rest()))
                 }
                 reply => Ok(reply),
             }
@@ -166,23 +201,6 @@ impl Node {
         self.idle.set(None);
         self.endpoint.fault(Cause::NoAnswer("what came is no answer to the request".into()))
     }
-}
-
-/// Sends the request that was added. Where replicas are to confirm it, they are waited for in the same round trip, for half
-/// of the time, so that it is known in any case whether it was carried out.
-fn confirmed(connection: &mut Connection, attempt: &Attempt, care: Care) -> Result<Value, Trouble> {
-    if care.replicas == 0 {
-        connection.send(attempt)?;
-        return connection.reply(attempt);
-    }
-    let (replicas, time) = (care.replicas.to_string(), (attempt.left() / 2).as_millis().max(1).to_string());
-    connection.add([&b"WAIT"[..], replicas.as_bytes(), time.as_bytes()].into_iter());
-    connection.send(attempt)?;
-    let (value, confirmed) = (connection.reply(attempt)?, connection.reply(attempt)?);
-    Ok(match value {
-        Value::ServerError(_) => value,
-        value => Value::Array(vec![value, confirmed]),
-    })
 }
 
 type Talk<'a> = dyn Fn(&mut Connection, &Attempt) -> Result<Value, Trouble> + 'a;

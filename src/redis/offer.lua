@@ -8,6 +8,7 @@
 
 -- How many hear a channel. Not by the count that PUBLISH returns, for whoever subscribes to a pattern would count; but
 -- who may not ask must take that.
+--[[channels.lua]]
 local function hearers(ear, wait)
   local channel = string.sub(KEYS[2], 1, -6) .. ear
   local count = redis.pcall('PUBSUB', 'NUMSUB', channel)

@@ -26,11 +26,17 @@ use crate::{
 pub struct RenewingServer {
     endpoint: Arc<Endpoint>,
     renew: Arc<Script>,
+    is_asking: bool,
 }
 
 impl RenewingServer {
     pub fn new(server: Server) -> Self {
-        Self { endpoint: Arc::new(Endpoint::new(server)), renew: Arc::new(scripts::renew()) }
+        Self::of_cluster(server, Arc::new(scripts::renew()), false)
+    }
+
+    /// A node of a cluster. `is_asking`: one to which others have sent us for this time.
+    pub fn of_cluster(server: Server, renew: Arc<Script>, is_asking: bool) -> Self {
+        Self { endpoint: Arc::new(Endpoint::new(server)), renew, is_asking }
     }
 }
 
@@ -44,6 +50,8 @@ impl RenewalServer for RenewingServer {
             endpoint: self.endpoint.clone(),
             renew: self.renew.clone(),
             connection: self.endpoint.connect(call)?,
+            is_asking: self.is_asking,
+            is_asked: false,
             is_sending: false,
             is_text_needed: false,
             leases: Vec::new(),
@@ -56,6 +64,10 @@ struct RedisRenewer {
     endpoint: Arc<Endpoint>,
     renew: Arc<Script>,
     connection: Box<Connection>,
+    /// Before each request it is told that others have sent us.
+    is_asking: bool,
+    /// It has answered to that, and the answer to the request is next.
+    is_asked: bool,
     is_sending: bool,
     /// The script was not known, though the first of the last ones should have brought it.
     is_text_needed: bool,
@@ -94,6 +106,10 @@ impl RedisRenewer {
         }
         while self.answers.len() < self.leases.len() {
             let Some(value) = self.connection.value_now(LONGEST)? else { break };
+            self.is_asked = self.is_asking && !self.is_asked;
+            if self.is_asked {
+                continue;
+            }
             let answer = self.answer(value);
             self.answers.push(answer);
         }
@@ -114,6 +130,9 @@ impl Renewer for RedisRenewer {
             let brings_text = index == 0 || self.is_text_needed;
             let script = if brings_text { [&b"EVAL"[..], text] } else { [&b"EVALSHA"[..], sha] };
             let ttl = ttl.as_millis().to_string();
+            if self.is_asking {
+                self.connection.add([&b"ASKING"[..]].into_iter());
+            }
             let rest = [b"1", lease.key().as_bytes(), lease.token().as_bytes(), ttl.as_bytes()];
             self.connection.add(script.into_iter().chain(rest));
         }

@@ -15,8 +15,22 @@ pub struct Script {
 }
 
 impl Script {
-    /// Computes the hash: once, and not for each request.
     fn new(text: &str) -> Self {
+        Self::with(text, |text| text)
+    }
+
+    /// The same for a cluster, where channels are of two kinds, and the queue may be out of reach.
+    fn of_cluster(text: &str) -> Self {
+        Self::with(text, |text| {
+            text.replace("redis.pcall('PUBSUB', 'NUMSUB', ", "numsub(")
+                .replace("redis.pcall('PUBLISH', ", "publish(")
+                .replace("redis.pcall('EXISTS', KEYS[2])", "(KEYS[2] and redis.pcall('EXISTS', KEYS[2]) or 0)")
+                .replace("--[[channels.lua]]", include_str!("cluster/channels.lua"))
+        })
+    }
+
+    /// Computes the hash: once, and not for each request.
+    fn with(text: &str, change: impl FnOnce(String) -> String) -> Self {
         let text = text
             .replace("--[[offer.lua]]", include_str!("offer.lua"))
             .replace("--[[not_ours.lua]]", include_str!("not_ours.lua"))
@@ -25,6 +39,7 @@ impl Script {
             .replace("{OFFER_UNTOLD}", &OFFER_UNTOLD.as_millis().to_string())
             .replace("{REMEMBERED}", &Fence::REMEMBERED.as_millis().to_string())
             .replace("{QUEUE_TTL}", &QUEUE_TTL.as_millis().to_string());
+        let text = change(text);
         let sha = redis::Script::new(&text).get_hash().into();
         Self { text, sha }
     }
@@ -74,11 +89,19 @@ pub fn renew() -> Script {
 
 impl Scripts {
     pub fn new() -> Self {
+        Self::by(Script::new)
+    }
+
+    pub fn of_cluster() -> Self {
+        Self::by(Script::of_cluster)
+    }
+
+    fn by(script: fn(&str) -> Script) -> Self {
         Self {
-            ask: Script::new(include_str!("ask.lua")),
-            leave: Script::new(include_str!("leave.lua")),
-            refresh: Script::new(include_str!("refresh.lua")),
-            occupant: Script::new(include_str!("occupant.lua")),
+            ask: script(include_str!("ask.lua")),
+            leave: script(include_str!("leave.lua")),
+            refresh: script(include_str!("refresh.lua")),
+            occupant: script(include_str!("occupant.lua")),
         }
     }
 }

@@ -11,12 +11,13 @@ use redis::{ConnectionAddr, IntoConnectionInfo};
 use super::hosts::{Host, Hosts};
 use crate::lock::error::BadValue;
 
-const SCHEMES: &str = "redis://, rediss://, unix://, redis+sentinel:// or memory://";
+const SCHEMES: &str = "redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or memory://";
 
 /// What users can name as a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Servers {
     Redis(Box<Server>),
+    Cluster(Box<Seeds>),
     /// Of which a majority counts.
     Quorum(Vec<Server>),
     /// Inside this process.
@@ -55,6 +56,14 @@ pub struct Sentinels {
     pub password: Option<String>,
 }
 
+/// A cluster: nodes of it that tell of all others, and as whom to speak to each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    pub hosts: Vec<Host>,
+    any: Server,
+    name: String,
+}
+
 /// Files of TLS, in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -73,6 +82,9 @@ impl Servers {
         }
         if let Some(address) = address.strip_prefix("redis+sentinel://") {
             return Server::behind_sentinels(address).map(|server| Self::Redis(Box::new(server)));
+        }
+        if let Some(address) = address.strip_prefix("redis+cluster://") {
+            return Seeds::parse(address).map(|seeds| Self::Cluster(Box::new(seeds)));
         }
         let Some(url) = redis::parse_redis_url(address) else {
             return Err(BadValue(format!(
@@ -107,8 +119,8 @@ impl Servers {
             [address] => return Self::parse(address),
             addresses => addresses.iter().map(|address| match Self::parse(address)? {
                 Self::Redis(server) => Ok(*server),
-                Self::Quorum(_) | Self::Memory => {
-                    Err(BadValue("must name servers of Redis only, where it names several".into()))
+                Self::Cluster(_) | Self::Quorum(_) | Self::Memory => {
+                    Err(BadValue("must name single servers of Redis only, where it names several".into()))
                 }
             }),
         };
@@ -126,6 +138,7 @@ impl Servers {
     pub fn shown(&self) -> String {
         match self {
             Self::Redis(server) => server.name().into(),
+            Self::Cluster(seeds) => seeds.name().into(),
             Self::Quorum(servers) => servers.iter().map(Server::name).collect::<Vec<_>>().join(" "),
             Self::Memory => "memory://".into(),
         }
@@ -227,6 +240,31 @@ impl Server {
             };
         }
         Ok(self)
+    }
+}
+
+impl Seeds {
+    /// Of an address without its scheme.
+    fn parse(address: &str) -> Result<Self, BadValue> {
+        let Hosts { login, hosts, path, query } = Hosts::parse(address, 6379)?;
+        refuse_unknown(&query, "")?;
+        if !matches!(path, "" | "/") {
+            return Err(BadValue("must have no database: a cluster has only one".into()));
+        }
+        let any = Server::tcp(&format!("redis://{login}host"), None)?;
+        let shown: Vec<_> = hosts.iter().map(Host::to_string).collect();
+        Ok(Self { name: format!("redis+cluster://{}", shown.join(",")), hosts, any })
+    }
+
+    /// As messages say it: no user, no password.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The node at this place.
+    pub fn node(&self, host: &Host) -> Server {
+        let address = Address::Tcp { host: host.name.clone(), port: host.port, tls: None };
+        Server { name: format!("redis://{host}"), address, ..self.any.clone() }
     }
 }
 
@@ -345,6 +383,21 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_clusters() {
+        let seeds = |address| match Servers::parse(address) {
+            Ok(Servers::Cluster(seeds)) => *seeds,
+            other => panic!("{address}: {other:?}"),
+        };
+        let cluster = seeds("redis+cluster://u:secret%40@a,[::1]:7,10.0.0.1:8/");
+        assert_eq!(cluster.name(), "redis+cluster://a:6379,[::1]:7,10.0.0.1:8");
+        assert!(!format!("{cluster:?}").contains("secret"), "{cluster:?}");
+        let node = cluster.node(&Host { name: "::1".into(), port: 9 });
+        assert_eq!((node.address.clone(), node.name(), node.database), (tcp("::1", 9, None), "redis://[::1]:9", 0));
+        assert_eq!((node.username.as_deref(), node.password.as_deref()), (Some("u"), Some("secret@")));
+        assert_eq!(seeds("redis+cluster://a").node(&cluster.hosts[0]).password, None);
+    }
+
+    #[test]
     fn memory_is_a_server() {
         assert_eq!(Servers::parse("memory://"), Ok(Servers::Memory));
     }
@@ -391,6 +444,14 @@ mod tests {
             "redis+sentinel://u:p@h,secret h/main",
             "redis+sentinel:main",
             "rediss+sentinel://u:secret@h/main",
+            "redis+cluster://u:secret@",
+            "redis+cluster://u@secret",
+            "redis+cluster://u:p@h/secret",
+            "redis+cluster://u:p@h/1",
+            "redis+cluster://u:p@h?cafile=secret",
+            "redis+cluster://u:p@h#secret",
+            "redis+cluster://u:p@h,,secret",
+            "redis+cluster:h",
             "redis://0.0.0.0",
         ] {
             let error = Servers::parse(bad).expect_err(bad);

@@ -19,9 +19,9 @@ use crate::lock::{
 
 pub struct Single {
     endpoint: Arc<Endpoint>,
-    node: Node,
-    scripts: Scripts,
-    subscriber: Rc<Subscriber>,
+    pub(super) node: Node,
+    pub(super) scripts: Rc<Scripts>,
+    pub(super) subscriber: Rc<Subscriber>,
 }
 
 impl Single {
@@ -29,14 +29,59 @@ impl Single {
         let endpoint = Arc::new(Endpoint::new(server));
         Self {
             node: Node::new(endpoint.clone()),
-            scripts: Scripts::new(),
+            scripts: Rc::new(Scripts::new()),
             subscriber: Subscriber::new(endpoint.clone()),
             endpoint,
         }
     }
+
+    /// A node of a cluster. `is_asking`: one to which others have sent us for this time.
+    pub(super) fn of_cluster(server: Server, scripts: Rc<Scripts>, is_asking: bool) -> Self {
+        let endpoint = Arc::new(Endpoint::new(server));
+        let node = if is_asking { Node::asking(endpoint.clone()) } else { Node::new(endpoint.clone()) };
+        Self { node, scripts, subscriber: Subscriber::of_cluster(endpoint.clone()), endpoint }
+    }
 }
 
 impl Single {
+    /// `ask`, with these keys alone.
+    pub(super) fn ask_with(
+        &self,
+        keys: &[&[u8]],
+        token: &Token,
+        terms: Terms,
+        place: Option<&Place>,
+        call: &Call,
+    ) -> Vote {
+        let ttl = terms.ttl.as_millis().to_string();
+        let entry = place.map(|place| place.entry(token));
+        let ticket = place.and_then(|place| place.ticket).map(|ticket| ticket.to_string());
+        let entry = entry.as_deref();
+        let ticket = ticket.as_deref().map(str::as_bytes);
+        let is_told = place.map(|place| if place.is_told { &b"1"[..] } else { b"0" });
+        let arguments = [Some(token.as_bytes()), Some(ttl.as_bytes()), entry, is_told, ticket];
+        match split(self.node.script(call, terms.into(), &self.scripts.ask, keys, &arguments), terms) {
+            Ok((value, confirmed)) => match vote(&value, terms) {
+                Some(Vote::Granted(fence)) => self.confirmed(fence, confirmed, terms),
+                Some(vote) => vote,
+                None => Vote::Unknown(self.node.unexpected()),
+            },
+            Err(fault) => Vote::Unknown(without(token, fault)),
+        }
+    }
+
+    /// `leave`, with these keys alone.
+    pub(super) fn leave_with(&self, keys: &[&[u8]], token: &Token, place: Option<&Place>, call: &Call) -> Freed {
+        let entry = place.map(|place| place.entry(token));
+        let arguments = [Some(token.as_bytes()), entry.as_deref()];
+        match self.node.script(call, Care::default(), &self.scripts.leave, keys, &arguments) {
+            Ok(Value::Int(1)) => Freed::Freed,
+            Ok(Value::Int(0)) => Freed::NotOurs,
+            Ok(_) => Freed::Unknown(self.node.unexpected()),
+            Err(fault) => Freed::Unknown(without(token, fault)),
+        }
+    }
+
     /// What was granted, if enough replicas have it.
     fn confirmed(&self, fence: Option<Fence>, confirmed: Option<Value>, terms: Terms) -> Vote {
         match confirmed {
@@ -100,35 +145,14 @@ impl Store for Single {
     }
 
     fn ask(&self, key: &Key, token: &Token, terms: Terms, place: Option<&Place>, call: &Call) -> Vote {
-        let ttl = terms.ttl.as_millis().to_string();
         let fence = terms.fencing.then(|| key.fence());
         let mut keys = vec![key.as_bytes(), key.queue()];
         keys.extend(fence.as_deref());
-        let entry = place.map(|place| place.entry(token));
-        let ticket = place.and_then(|place| place.ticket).map(|ticket| ticket.to_string());
-        let entry = entry.as_deref();
-        let ticket = ticket.as_deref().map(str::as_bytes);
-        let is_told = place.map(|place| if place.is_told { &b"1"[..] } else { b"0" });
-        let arguments = [Some(token.as_bytes()), Some(ttl.as_bytes()), entry, is_told, ticket];
-        match split(self.node.script(call, terms.into(), &self.scripts.ask, &keys, &arguments), terms) {
-            Ok((value, confirmed)) => match vote(&value, terms) {
-                Some(Vote::Granted(fence)) => self.confirmed(fence, confirmed, terms),
-                Some(vote) => vote,
-                None => Vote::Unknown(self.node.unexpected()),
-            },
-            Err(fault) => Vote::Unknown(without(token, fault)),
-        }
+        self.ask_with(&keys, token, terms, place, call)
     }
 
     fn leave(&self, key: &Key, token: &Token, place: Option<&Place>, call: &Call) -> Freed {
-        let entry = place.map(|place| place.entry(token));
-        let arguments = [Some(token.as_bytes()), entry.as_deref()];
-        match self.node.script(call, Care::default(), &self.scripts.leave, &[key.as_bytes(), key.queue()], &arguments) {
-            Ok(Value::Int(1)) => Freed::Freed,
-            Ok(Value::Int(0)) => Freed::NotOurs,
-            Ok(_) => Freed::Unknown(self.node.unexpected()),
-            Err(fault) => Freed::Unknown(without(token, fault)),
-        }
+        self.leave_with(&[key.as_bytes(), key.queue()], token, place, call)
     }
 
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {

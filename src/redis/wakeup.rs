@@ -46,9 +46,18 @@ impl Subscriber {
     const MOST_REMEMBERED: usize = 64;
 
     pub fn new(endpoint: Arc<Endpoint>) -> Rc<Self> {
+        Self::of(endpoint, Channels::default())
+    }
+
+    /// That of a node of a cluster.
+    pub fn of_cluster(endpoint: Arc<Endpoint>) -> Rc<Self> {
+        Self::of(endpoint, Channels::of_cluster())
+    }
+
+    fn of(endpoint: Arc<Endpoint>, channels: Channels) -> Rc<Self> {
         Rc::new(Self {
             endpoint,
-            channels: RefCell::default(),
+            channels: RefCell::new(channels),
             quiet_until: Cell::new(Moment::from_nanos(0)),
             failures: Cell::new(0),
             refused: RefCell::default(),
@@ -57,11 +66,15 @@ impl Subscriber {
 
     pub fn listener(self: &Rc<Self>, key: &Key) -> Result<Listener, Fault> {
         let ear = identity::draw_name().map_err(|error| self.endpoint.fault(Cause::Unreachable(error)))?;
+        Ok(self.listener_by(key, ear))
+    }
+
+    pub fn listener_by(self: &Rc<Self>, key: &Key, ear: String) -> Listener {
         let channel: Rc<[u8]> = key.channel(&ear).into();
         self.channels.borrow_mut().begin(channel.clone());
         let (wait, generation) = (Cell::new(0), Cell::new(None));
         let queue = key.queue().into();
-        Ok(Listener { subscriber: self.clone(), ear, queue, channel, wait, generation })
+        Listener { subscriber: self.clone(), ear, queue, channel, wait, generation }
     }
 
     fn connect(&self, call: &Call) -> Result<(), Fault> {
@@ -133,6 +146,18 @@ pub struct Listener {
 }
 
 impl Listener {
+    pub fn is_at(&self, subscriber: &Rc<Subscriber>) -> bool {
+        Rc::ptr_eq(&self.subscriber, subscriber)
+    }
+
+    /// The same one on another server, where it does not listen yet.
+    pub fn at(&self, subscriber: &Rc<Subscriber>) -> Self {
+        let Self { subscriber: _, ear, queue, channel, wait, generation: _ } = self;
+        subscriber.channels.borrow_mut().begin(channel.clone());
+        let (queue, channel, wait) = (queue.clone(), channel.clone(), wait.clone());
+        Self { subscriber: subscriber.clone(), ear: ear.clone(), queue, channel, wait, generation: Cell::new(None) }
+    }
+
     fn is_heard(&self, channels: &Channels) -> bool {
         self.generation.get() == Some(channels.generation()) && channels.hearing(&self.channel) == Hearing::Yes
     }
@@ -148,7 +173,7 @@ impl Listener {
         Ok(subscriber.wait(until, call.clock, call.interrupt, |channels| match channels.hearing(&self.channel) {
             Hearing::AskedFor => None,
             Hearing::Yes => Some(Ok(channels.generation())),
-            Hearing::Refused(error) => Some(Err(Cause::Answered(error))),
+            Hearing::Refused(cause) => Some(Err(cause)),
             Hearing::No => Some(Err(Cause::NoAnswer(Trouble::Closed.to_string()))),
         }))
     }

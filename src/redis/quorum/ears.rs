@@ -153,7 +153,7 @@ impl Ear {
 
     fn fault(&self, channel: &[u8]) -> Fault {
         match (self.channels.hearing(channel), &self.fault) {
-            (Hearing::Refused(error), _) => self.endpoint.fault(Cause::Answered(error)),
+            (Hearing::Refused(cause), _) => self.endpoint.fault(cause),
             (_, Some(fault)) => fault.clone(),
             _ => self.endpoint.fault(Cause::NoAnswer("it does not answer to a subscription".into())),
         }
