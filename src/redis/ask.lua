@@ -30,10 +30,12 @@ if is_ours then
     -- Redis 6.2 with lua-replicate-commands off would write nothing after TIME.
     if redis.replicate_commands then redis.replicate_commands() end
     local time = redis.call('TIME')
-    local last = redis.call('GET', KEYS[3])
+    local last = redis.pcall('GET', KEYS[3])
     fence = math.max(time[1] * 1000000 + time[2], last and (tonumber(last) or 2^53) + 1 or 1)
-    -- Above, numbers are not exact. Nor is that a fence of ours.
-    if fence >= 2^53 or fence % 1 ~= 0 then return redis.error_reply('ERR what the last fence is kept in holds none') end
+    -- Above, numbers are not exact. Nor is that a fence of ours. What is no number, or no string, counts as one.
+    if fence >= 2^53 or fence % 1 ~= 0 then
+      return redis.error_reply('ERR the key that keeps the last fence, and ends in ":redis_lock:fence", holds no fence')
+    end
     -- Before the key is set: what is refused here has taken nothing.
     redis.call('SET', KEYS[3], string.format('%.0f', fence), 'PX', string.format('%.0f', ttl + {REMEMBERED}))
   end
