@@ -30,9 +30,9 @@ $connect = static function () use ($socket): Redis {
  */
 [$try, $wait, $release] = match ($library) {
     OURS, OTHER_BUILD, FENCED => (static function () use ($socket, $library): array {
-        // OTHER_BUILD may be one that knows no fences.
+        // The other build may be one that knows no fences.
         $options = $library === FENCED ? ['fencing' => true] : [];
-        $lock = new RedisLock('bench:ours', ttl: TTL, servers: "unix://$socket", ...$options);
+        $lock = new RedisLock(...['key' => 'bench:ours', 'ttl' => TTL, 'servers' => "unix://$socket"] + $options);
 
         return [
             static fn () => $lock->acquire(),
