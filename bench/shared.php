@@ -5,6 +5,7 @@
  */
 
 const OURS = 'ours';
+const FENCED = 'ours, fenced';
 const OTHER_BUILD = 'other build';
 const PHPREDIS = 'phpredis';
 const SYMFONY = 'Symfony';

@@ -2,9 +2,10 @@
 
 /*
  * What a lock costs that nobody contends: acquire and release over a Unix socket, beside phpredis doing the same two
- * commands by hand, and on request beside another build of the extension. Short rounds take turns, so that what else
- * the machine does hits all alike; each gives a ratio, and the median of the ratios is the result. New processes take
- * over now and then: where the system lays a process in memory makes it a little faster or slower.
+ * commands by hand, beside a lock with a fence, and on request beside another build of the extension. Short rounds
+ * take turns, so that what else the machine does hits all alike; each gives a ratio, and the median of the ratios is
+ * the result. New processes take over now and then: where the system lays a process in memory makes it a little faster
+ * or slower.
  *
  * Usage: php uncontended.php SOCKET [SECONDS]
  */
@@ -15,7 +16,7 @@ const LOCKS = 100; // a round
 const GENERATIONS = 10;
 
 [$socket, $seconds] = [$argv[1], (float) ($argv[2] ?? 12)];
-$libraries = [...builds(), PHPREDIS];
+$libraries = [...builds(), FENCED, PHPREDIS];
 $times = array_fill_keys($libraries, []);
 $round = 0;
 
@@ -41,6 +42,7 @@ foreach ($times as $library => $values) {
     tell("$library, time", $values, 'µs');
 }
 tell('time, ours / phpredis', ratios($times[OURS], $times[PHPREDIS]), most: 0.95);
+tell('time, with a fence / without', ratios($times[FENCED], $times[OURS]), most: 1.35);
 if (isset($times[OTHER_BUILD])) {
     tell('rate, ours / other build', ratios($times[OTHER_BUILD], $times[OURS]), least: 0.97);
 }

@@ -29,8 +29,10 @@ $connect = static function () use ($socket): Redis {
  * with their defaults: Symfony tries every 90 to 110 ms, Laravel every 250 ms. The poller tries every 10 ms.
  */
 [$try, $wait, $release] = match ($library) {
-    OURS, OTHER_BUILD => (static function () use ($socket): array {
-        $lock = new RedisLock('bench:ours', ttl: TTL, servers: "unix://$socket");
+    OURS, OTHER_BUILD, FENCED => (static function () use ($socket, $library): array {
+        // The other build may be one that knows no fences.
+        $options = $library === FENCED ? ['fencing' => true] : [];
+        $lock = new RedisLock(...['key' => 'bench:ours', 'ttl' => TTL, 'servers' => "unix://$socket"] + $options);
 
         return [
             static fn () => $lock->acquire(),

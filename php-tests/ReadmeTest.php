@@ -7,40 +7,28 @@ use RedisLock;
 use RedisLock\Tests\Support\Cleanup;
 use RedisLock\Tests\Support\LockTestCase;
 use RedisLock\Tests\Support\PhpProcess;
+use RedisLock\Tests\Support\Readme;
 use RedisLock\Tests\Support\RedisServer;
 use RedisLock\Tests\Support\Shell;
 
 /** Every snippet of README.md runs, and what its tables say is so. */
 final class ReadmeTest extends LockTestCase
 {
-    /** What the reader has: the names that the PHP snippets use without explaining them. */
-    private const APPLICATION = <<<'PHP'
-        $invoice = '1001';
-        $customers = ['Ada', 'Grace'];
-        $lock = new RedisLock("invoice:$invoice");
-        function report(string $customer): void { echo "reported\n"; }
-        function charge(string $invoice): void
-        {
-            echo "charged\n";
-            if ($GLOBALS['argv'][1] === 'lose') {
-                (new RedisLock("invoice:$invoice"))->forceRelease();
-            }
-        }
-
-        PHP;
-
     /** The keys that the PHP snippets lock. */
-    private const KEYS = ['invoice:1001', 'nightly-report', 'import', 'shop:invoice:1001'];
+    private const KEYS = ['invoice:1001', 'nightly-report', 'import', 'shop:invoice:1001', 'stock:4711'];
 
     /** @dataProvider phpSnippets */
     #[DataProvider('phpSnippets')]
     public function testPhpSnippetDoesItsWorkAndFreesTheLock(string $snippet): void
     {
-        $process = self::runPhp($snippet);
+        $server = RedisServer::shared();
+        $process = Readme::run($snippet, $server->unix());
         self::assertSame(0, $process->wait(), $process->errorOutput());
         self::assertSame('', $process->errorOutput());
-        self::assertMatchesRegularExpression('/^(charged\n|(reported\n){1,2})$/', $process->output());
-        self::assertSame(0, RedisServer::shared()->command('DBSIZE'));
+        self::assertMatchesRegularExpression('/^(charged\n|counted\n|(reported\n){1,2})$/', $process->output());
+        // What stays is the last fence, and what the snippet wrote itself.
+        $keys = preg_grep('/:redis_lock:fence$|^pieces:/D', $server->command('KEYS', '*'), PREG_GREP_INVERT);
+        self::assertSame([], $keys);
     }
 
     /** @dataProvider phpSnippets */
@@ -48,7 +36,7 @@ final class ReadmeTest extends LockTestCase
     public function testPhpSnippetDoesNothingWhileAnotherHoldsTheLock(string $snippet): void
     {
         $held = self::holdAll();
-        $process = self::runPhp($snippet);
+        $process = Readme::run($snippet, RedisServer::shared()->unix());
         $process->wait();
         self::assertSame('', $process->output());
         foreach ($held as $lock) {
@@ -58,25 +46,23 @@ final class ReadmeTest extends LockTestCase
 
     public function testBusyDownAndLostAreThreeAnswers(): void
     {
-        $snippets = array_filter(self::snippets('php'), static fn ($snippet) => str_contains($snippet, 'CommandException'));
-        self::assertCount(1, $snippets);
-        $snippet = current($snippets);
+        $snippet = Readme::snippet('php', 'CommandException');
 
         $held = self::holdAll();
-        $busy = self::runPhp($snippet);
+        $busy = Readme::run($snippet, RedisServer::shared()->unix());
         self::assertSame(0, $busy->wait());
         self::assertStringStartsWith('busy: ', $busy->errorOutput());
         self::assertSame('', $busy->output());
         unset($held);
 
         $nowhere = 'redis://127.0.0.1:' . RedisServer::freePort();
-        $down = self::runPhp($snippet, servers: $nowhere);
+        $down = Readme::run($snippet, $nowhere);
         self::assertSame(0, $down->wait());
         self::assertStringStartsWith('down: ', $down->errorOutput());
         self::assertStringContainsString($nowhere, $down->errorOutput());
         self::assertSame('', $down->output());
 
-        $lost = self::runPhp($snippet, 'lose');
+        $lost = Readme::run($snippet, RedisServer::shared()->unix(), 'lose');
         self::assertSame(0, $lost->wait());
         self::assertStringStartsWith('lost: ', $lost->errorOutput());
         self::assertSame("charged\n", $lost->output());
@@ -84,15 +70,14 @@ final class ReadmeTest extends LockTestCase
 
     public function testTheUserOfTheAclLineMayDoAllThatItTakes(): void
     {
-        self::assertSame(1, preg_match('/^`(ACL SETUSER [^`]+)`$/m', self::readme(), $line));
         $server = new RedisServer();
-        self::assertSame('OK', $server->command(...explode(' ', $line[1])));
+        self::assertSame('OK', $server->command(...explode(' ', Readme::line('ACL SETUSER '))));
         $this->setting('prefix', 'shop:');
 
-        $holder = new RedisLock('job', servers: $server->tcp('shop:password'));
+        $holder = new RedisLock('job', fencing: true, servers: $server->tcp('shop:password'));
         self::assertTrue($holder->acquire());
         $waiter = PhpProcess::code('
-            $lock = new RedisLock("job", servers: $argv[1], prefix: "shop:");
+            $lock = new RedisLock("job", fencing: true, servers: $argv[1], prefix: "shop:");
             echo $lock->acquire(20) ? "held" : "busy", "\n", $lock->refresh() && $lock->release() ? "released" : "lost", "\n";
         ', [$server->tcp('shop:password')]);
         self::eventually(static fn () => count($server->command('KEYS', '*queue')) === 1, 'it stands in line');
@@ -101,13 +86,13 @@ final class ReadmeTest extends LockTestCase
         self::assertTrue($holder->release());
         self::assertSame(['held', 'released'], [$waiter->readLine(), $waiter->readLine()]);
         self::assertSame([], $server->command('ACL', 'LOG'));
-        self::assertSame([], $server->command('KEYS', '*'));
+        self::assertSame([], preg_grep('/:redis_lock:fence$/D', $server->command('KEYS', '*'), PREG_GREP_INVERT));
     }
 
     public function testIniSnippetsLoadTheExtensionAndSetWhatTheySay(): void
     {
-        self::assertNotEmpty(self::snippets('ini'));
-        foreach (self::snippets('ini') as $snippet) {
+        self::assertNotEmpty(Readme::snippets('ini'));
+        foreach (Readme::snippets('ini') as $snippet) {
             $folder = Cleanup::folder();
             copy(self::extension(), "$folder/redis_lock.so");
             file_put_contents("$folder/php.ini", "extension_dir=\"$folder\"\n$snippet");
@@ -158,22 +143,22 @@ final class ReadmeTest extends LockTestCase
 
     public function testNoSnippetIsOfAnotherKind(): void
     {
-        $known = count(self::snippets('php')) + count(self::snippets('ini')) + count(self::snippets('sh'));
-        self::assertSame(2 * $known, preg_match_all('/^\s*(```|~~~)/m', self::readme()), 'Each is php, ini or sh.');
-        self::assertDoesNotMatchRegularExpression('/^(\t| {4})/m', preg_replace('/^```.*?^```/ms', '', self::readme()),
+        $known = count(Readme::snippets('php')) + count(Readme::snippets('ini')) + count(Readme::snippets('sh'));
+        self::assertSame(2 * $known, preg_match_all('/^\s*(```|~~~)/m', Readme::text()), 'Each is php, ini or sh.');
+        self::assertDoesNotMatchRegularExpression('/^(\t| {4})/m', preg_replace('/^```.*?^```/ms', '', Readme::text()),
             'Code stands between fences.');
     }
 
     public function testTheTableOfMethodsIsTheClass(): void
     {
-        preg_match_all('/^\| `((?:static )?\w+\(.*?\)(?:: [?\w]+)?)` \|/m', self::readme(), $rows);
+        preg_match_all('/^\| `((?:static )?\w+\(.*?\)(?:: [?\w]+)?)` \|/m', Readme::text(), $rows);
         $methods = array_map(self::signature(...), (new \ReflectionClass(RedisLock::class))->getMethods());
         self::assertEqualsCanonicalizing($methods, $rows[1]);
     }
 
     public function testTheTableOfSettingsIsWhatThereIs(): void
     {
-        preg_match_all('/^\| `(redis_lock\.\w+)` \| (?:`(.*?)`)? ?\|/m', self::readme(), $rows);
+        preg_match_all('/^\| `(redis_lock\.\w+)` \| (?:`(.*?)`)? ?\|/m', Readme::text(), $rows);
         $settings = array_map(static fn ($setting) => (string) $setting['global_value'], ini_get_all('redis_lock'));
         $table = array_combine($rows[1], $rows[2]);
         ksort($table);
@@ -182,7 +167,7 @@ final class ReadmeTest extends LockTestCase
 
     public function testTheAddressesAreTaken(): void
     {
-        preg_match_all('/`([a-z]+:\/\/.*?)`/', self::readme(), $addresses);
+        preg_match_all('/`([a-z]+:\/\/.*?)`/', Readme::text(), $addresses);
         self::assertGreaterThan(6, count($addresses[1]));
         foreach ($addresses[1] as $address) {
             self::assertSame('k', (new RedisLock('k', servers: $address))->getKey());
@@ -191,55 +176,29 @@ final class ReadmeTest extends LockTestCase
 
     public function testTheNamesAreThere(): void
     {
-        preg_match_all('/`((?:bin|src|stubs|php-tests)\/[\w.\/-]*)`/', self::readme(), $paths);
+        preg_match_all('/`((?:bin|src|stubs|php-tests)\/[\w.\/-]*)`/', Readme::text(), $paths);
         self::assertNotEmpty($paths[1]);
         foreach ($paths[1] as $path) {
             self::assertFileExists(Shell::FOLDER . "/$path");
         }
-        preg_match_all('/`(RedisLock\\\\\w+|RedisLockFactory)`/', self::readme(), $classes);
+        preg_match_all('/`(RedisLock\\\\\w+|RedisLockFactory)`/', Readme::text(), $classes);
         self::assertNotEmpty($classes[1]);
         foreach ($classes[1] as $class) {
             self::assertTrue(class_exists($class), $class);
         }
         preg_match('/^rust-version = "(.*)"$/m', file_get_contents(Shell::FOLDER . '/Cargo.toml'), $rust);
-        preg_match_all('/Rust (\d[\d.]*\d)/', self::readme(), $versions);
+        preg_match_all('/Rust (\d[\d.]*\d)/', Readme::text(), $versions);
         self::assertSame([$rust[1]], array_values(array_unique($versions[1])));
     }
 
     public static function phpSnippets(): array
     {
-        return array_map(static fn ($snippet) => [$snippet], self::snippets('php'));
+        return array_map(static fn ($snippet) => [$snippet], Readme::snippets('php'));
     }
 
     public static function shellSnippets(): array
     {
-        return array_map(static fn ($snippet) => [$snippet], self::snippets('sh'));
-    }
-
-    /** @return array<string, string> by the line where it begins */
-    private static function snippets(string $language): array
-    {
-        preg_match_all("/^```$language\\n(.*?)^```\$/ms", self::readme(), $matches, PREG_OFFSET_CAPTURE);
-        $snippets = [];
-        foreach ($matches[1] as [$snippet, $offset]) {
-            $snippets['line ' . (1 + substr_count(self::readme(), "\n", 0, $offset))] = $snippet;
-        }
-
-        return $snippets;
-    }
-
-    private static function readme(): string
-    {
-        return file_get_contents(Shell::FOLDER . '/README.md');
-    }
-
-    private static function runPhp(string $snippet, string $situation = '', ?string $servers = null): PhpProcess
-    {
-        return PhpProcess::code(self::APPLICATION . $snippet, [$situation], [
-            'redis_lock.servers' => $servers ?? RedisServer::shared()->unix(),
-            'redis_lock.wait' => 0.2,
-            'error_log' => '',
-        ]);
+        return array_map(static fn ($snippet) => [$snippet], Readme::snippets('sh'));
     }
 
     /** @return list<RedisLock> */

@@ -73,6 +73,7 @@ declare -A use_of=(
     [php-dev]='the headers of PHP, php-config and run-tests.php'
     [php-fpm]='PHP-FPM of the same version'
     [php-redis]='the PHP extension redis'
+    [php-sqlite3]='the PHP extension pdo_sqlite'
     [phpunit]='PHPUnit 9.6 or newer'
     [redis-server]='Redis, redis-server and redis-cli'
     [openssl]='the command openssl'
@@ -99,6 +100,7 @@ is_there() { # PACKAGE
         php-dev) [ -f "$("$php_config" --include-dir)/main/php.h" ] && run_tests_php ;;
         php-fpm) PATH=$PATH:/usr/sbin command -v "php-fpm$("$php" -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')" php-fpm ;;
         php-redis) "$php" -r 'exit((int) !extension_loaded("redis"));' ;;
+        php-sqlite3) "$php" -r 'exit((int) !extension_loaded("pdo_sqlite"));' ;;
         redis-server) command -v "$redis_server" && command -v redis-cli ;;
         libfcgi-bin) command -v cgi-fcgi ;;
         xz-utils) command -v xz ;;

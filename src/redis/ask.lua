@@ -9,10 +9,18 @@
 --          cannot be known}: we wait
 --          (value: empty where it is no string, or too long for a token; milliseconds: -1 where the key has no ttl)
 local token, ttl, entry, is_told, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
-local value = redis.pcall('GET', KEYS[1])
-local is_ours = value == token
+local time, is_new, value
+if KEYS[3] then
+  -- Redis 6.2 with lua-replicate-commands off would write nothing after TIME.
+  if redis.replicate_commands then redis.replicate_commands() end
+  time = redis.call('TIME')
+  -- Who stands in no line takes what is free at once: to look first takes as long as to take.
+  is_new = not entry and redis.call('SET', KEYS[1], token, 'NX', 'PX', ttl)
+end
+if not is_new then value = redis.pcall('GET', KEYS[1]) end
+local is_ours = is_new or value == token
 
-if not value then
+if not is_ours and not value then
   local first = entry and redis.pcall('ZRANGE', KEYS[2], '0', '0', 'WITHSCORES')
   local is_offered = false
   if first and first[1] then
@@ -26,21 +34,29 @@ end
 
 if is_ours then
   local fence = 1
-  if KEYS[3] then
-    -- Redis 6.2 with lua-replicate-commands off would write nothing after TIME.
-    if redis.replicate_commands then redis.replicate_commands() end
-    local time = redis.call('TIME')
-    local last = redis.call('GET', KEYS[3])
-    fence = math.max(time[1] * 1000000 + time[2], last and (tonumber(last) or 2^53) + 1 or 1)
-    -- Above, numbers are not exact. Nor is that a fence of ours.
-    if fence >= 2^53 or fence % 1 ~= 0 then return redis.error_reply('ERR what the last fence is kept in holds none') end
-    -- Before the key is set: what is refused here has taken nothing.
-    redis.call('SET', KEYS[3], string.format('%.0f', fence), 'PX', string.format('%.0f', ttl + {REMEMBERED}))
+  if time then
+    -- Formatted exactly when it is handed over as a number, which costs less than to do it here.
+    fence = time[1] * 1000000 + time[2]
+    local kept = ttl + {REMEMBERED}
+    local last = redis.pcall('SET', KEYS[3], fence, 'PX', kept, 'GET')
+    local number = last and (tonumber(last) or 2^53)
+    if number and number >= fence then
+      -- The clock is behind the last one; or that is none: what is no number, or no string, or not exact.
+      fence = number + 1
+      local is_one = fence < 2^53 and fence % 1 == 0
+      if type(last) == 'string' then redis.call('SET', KEYS[3], is_one and fence or last, 'PX', kept) end
+      if not is_one then
+        -- What is refused here has taken nothing.
+        if is_new then redis.call('DEL', KEYS[1]) end
+        if type(last) == 'table' and not string.find(last.err, 'WRONGTYPE', 1, true) then return last end
+        return redis.error_reply('ERR the key that keeps the last fence, and ends in ":redis_lock:fence", holds no fence')
+      end
+    end
   end
   if value then
     redis.call('PEXPIRE', KEYS[1], ttl)
     if entry then redis.pcall('ZREM', KEYS[2], entry) end
-  else
+  elseif not is_new then
     redis.call('SET', KEYS[1], token, 'PX', ttl)
   end
   return fence
