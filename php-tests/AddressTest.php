@@ -43,7 +43,7 @@ final class AddressTest extends LockTestCase
             'unix:///path?passwort=hidden', 'memory://user:hidden@x', 'redis+sentinel://:hidden@127.0.0.1', 'redis+sentinel://u@127.0.0.1/main',
             'redis+sentinel://:hidden@127.0.0.1,/main', 'redis+sentinel://:hidden@127.0.0.1:x/main', 'redis+sentinel://:hidden@127.0.0.1/main/x',
             'redis+sentinel://:hidden@127.0.0.1/ma in', 'redis+sentinel://127.0.0.1/main?password=hidden', 'redis+sentinel://127.0.0.1/main?sentinel_user=u',
-            'redis+cluster://:hidden@127.0.0.1',
+            'redis+cluster://:hidden@127.0.0.1/1',
             'redis://127.0.0.1,redis://127.0.0.2', 'redis://127.0.0.1, 127.0.0.2', "\xff",
             str_repeat('redis://', 10_000)];
         $rows = [];

@@ -119,8 +119,8 @@ final class FenceTest extends WaitTestCase
     {
         foreach ([0, -1, PHP_INT_MIN, 2 ** 53, PHP_INT_MAX] as $number) {
             foreach ([
-                'RedisLock::restore(): Argument #11' => static fn () => RedisLock::restore('key', 'token', fence: $number),
-                'RedisLockFactory::restoreLock(): Argument #9' => static fn () => (new RedisLockFactory())->restoreLock('key', 'token', fence: $number),
+                'RedisLock::restore(): Argument #13' => static fn () => RedisLock::restore('key', 'token', fence: $number),
+                'RedisLockFactory::restoreLock(): Argument #11' => static fn () => (new RedisLockFactory())->restoreLock('key', 'token', fence: $number),
             ] as $start => $call) {
                 $e = self::caught($call);
                 self::assertSame(\ValueError::class, $e::class);

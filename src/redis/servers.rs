@@ -125,9 +125,8 @@ impl Servers {
             }),
         };
         let servers = servers.collect::<Result<Vec<_>, _>>()?;
-        let twice = |(at, server): (usize, &Server)| {
-            servers.iter().take(at).any(|other| other.address == server.address && other.database == server.database)
-        };
+        let twice =
+            |(at, server): (usize, &Server)| servers.iter().take(at).any(|other| other.address == server.address);
         if servers.iter().enumerate().any(twice) {
             return Err(BadValue("must name each server once: a majority is one of different servers".into()));
         }
