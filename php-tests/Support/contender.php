@@ -1,9 +1,11 @@
 <?php
 
-// The process behind Contender: php contender.php -- <address> <key> <ttl> <setup>. It takes orders on its standard
-// input and answers each with a line of JSON: what came of it, and the moments at which it began and ended.
+// The process behind Contender: php contender.php -- <address> <key> <ttl> <setup>. Several addresses with spaces between
+// them are a quorum. It takes orders on its standard input and answers each with a line of JSON: what came of it, and the
+// moments at which it began and ended.
 
 [$address, $key, $ttl, $setup] = array_slice($argv, -4);
+$address = str_contains($address, ' ') ? explode(' ', $address) : $address;
 $lock = new RedisLock($key, (float) $ttl, servers: $address);
 eval($setup);
 

@@ -42,10 +42,10 @@ pub fn channel(key: &Key) -> Vec<u8> {
     key.channel(EAR)
 }
 
-/// What is said when the lease of this token was ended. The token itself is a secret.
-pub fn event(token: &Token) -> u64 {
+/// What is said when the lease of this token is ended. The token itself is a secret, and may have a lease again.
+pub fn event(token: &Token, now: Moment) -> u64 {
     let mut hasher = DefaultHasher::new();
-    token.as_bytes().hash(&mut hasher);
+    (token.as_bytes(), now.as_nanos()).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -35,6 +35,9 @@ pub struct Ensemble {
 /// As with one server: those that are near answer within this, and to fall asleep would take longer.
 const NEAR: Duration = Duration::from_micros(40);
 
+/// A thread that opens a connection may have to wait for a processor.
+const LINGER: Duration = Duration::from_millis(10);
+
 impl Ensemble {
     pub fn new(endpoints: &[Arc<Endpoint>], process: u64) -> Self {
         let limits = Limits { connect: Duration::ZERO, command: Duration::ZERO };
@@ -141,6 +144,25 @@ impl Ensemble {
             if interrupt.process() != self.process {
                 return false;
             }
+        }
+    }
+
+    /// Gives those that are being connected to a little longer: they get the question as well, though nobody needs their
+    /// answer. Otherwise the first lease of a process would be on a bare majority, and its first release would leave the
+    /// key on the others. False: as above.
+    pub fn reach_the_new(&mut self, clock: &dyn Clock, interrupt: &dyn Interrupt) -> bool {
+        let until = clock.now().plus(self.took.max(LINGER)).min(self.until);
+        loop {
+            let new: Vec<_> =
+                self.members.iter().filter(|member| member.is_new()).filter_map(Member::awaited).collect();
+            if new.is_empty() || clock.now() >= until {
+                return true;
+            }
+            poll::slice(&new, until, clock, interrupt);
+            if interrupt.process() != self.process {
+                return false;
+            }
+            self.go_on(None, clock.now());
         }
     }
 

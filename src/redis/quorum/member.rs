@@ -78,9 +78,11 @@ pub struct Member {
     /// The round that it was asked in, or will be as soon as there is a connection.
     asked: u64,
     was_asked: bool,
+    /// A connection is being opened since this call, and it was not down before.
+    is_new: bool,
     /// Scripts whose text it was given on this connection.
     known: Vec<Arc<Script>>,
-    /// What frees keys that it may hold, whose connection was lost.
+    /// What frees keys that it may hold: the connection was lost, or there was none.
     unfreed: Vec<Arc<Question>>,
     /// Tokens that a release, whose connection was lost, may yet free: what is granted to them is not to be believed.
     late: VecDeque<Token>,
@@ -115,6 +117,7 @@ impl Member {
             is_sending: false,
             asked: 0,
             was_asked: false,
+            is_new: false,
             known: Vec::new(),
             unfreed: Vec::new(),
             late: VecDeque::new(),
@@ -127,6 +130,7 @@ impl Member {
     /// Before the first round of a call: reads what has come since the last one.
     pub fn begin(&mut self, limits: &Limits, now: Moment) {
         self.was_asked = false;
+        self.is_new = false;
         self.asked = 0;
         if !self.owed.is_empty() || now.since(self.last_read) >= FRESH {
             self.go_on(None, now, &mut |_, _| {});
@@ -145,9 +149,28 @@ impl Member {
         matches!(self.state, State::Open(_)) && !is_behind
     }
 
+    /// Whether the question will be put to it as soon as there is a connection, for the first time or in place of one that
+    /// died while idle.
+    pub fn is_new(&self) -> bool {
+        self.is_new && matches!(self.state, State::Opening(_))
+    }
+
     /// Puts the round's questions to it. True: it is to be waited for; false: it is not, but may answer. The error: it is
     /// not asked. `must`: its answer is needed, also if it was down a moment ago.
     pub fn ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
+        let asked = self.try_to_ask(round, must, now);
+        if asked.is_err() || !matches!(self.state, State::Open(_)) {
+            // What it may hold is to be freed whenever it is back.
+            round
+                .questions
+                .iter()
+                .filter(|question| question.ends.is_some())
+                .for_each(|free| self.remember(free.clone()));
+        }
+        asked
+    }
+
+    fn try_to_ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
         if round.token.as_ref().is_some_and(|token| self.late.contains(token)) {
             let why = "an earlier release of this token may still be carried out";
             return Err(self.endpoint.fault(Cause::Unasked(why.into())));
@@ -159,6 +182,7 @@ impl Member {
             }
             let probe = why.is_some();
             self.open(probe, round.limits)?;
+            self.is_new = self.backoff.is_none();
         }
         self.asked = round.number;
         match &self.state {
@@ -277,14 +301,17 @@ impl Member {
     }
 
     fn opened(&mut self, mut connection: Box<Connection>, round: Option<&Round>, now: Moment) {
-        for free in std::mem::take(&mut self.unfreed) {
+        let round = round.filter(|round| round.number == self.asked);
+        let is_asked =
+            |free: &Arc<Question>| round.is_some_and(|round| round.questions.iter().any(|one| Arc::ptr_eq(one, free)));
+        for free in std::mem::take(&mut self.unfreed).into_iter().filter(|free| !is_asked(free)) {
             connection.add_packed(&free.with_text());
             let what = What::Answer { question: free, round: 0, index: 0 };
             self.owed.push_back(Owed { sent: now, what });
         }
         self.state = State::Open(connection);
         self.known.clear();
-        match round.filter(|round| round.number == self.asked) {
+        match round {
             Some(round) => self.put(round, now),
             None => self.send(),
         }
@@ -292,13 +319,12 @@ impl Member {
 
     fn take(&mut self, value: Value, round: Option<&Round>, now: Moment, answer: &mut dyn FnMut(usize, Ballot)) {
         let Some(Owed { what, .. }) = self.owed.pop_front() else {
-            return self.unexpected(&value);
+            return self.unexpected(&value, now);
         };
-        self.backoff = None;
         if let Value::ServerError(error) = &value
             && errors::is_refusal_to_talk(error)
         {
-            return self.unexpected(&value);
+            return self.unexpected(&value, now);
         }
         let (question, number, index) = match what {
             What::Answer { question, round, index } => (question, round, index),
@@ -322,8 +348,10 @@ impl Member {
             Value::ServerError(error) if matches!(errors::cause(error), Cause::NotNow(_)) => {
                 // It is not the one to ask, or not yet; the next connection may lead to the one that is.
                 self.lost(self.endpoint.fault(errors::cause(error)));
+                self.pause(now);
             }
             _ => {
+                self.backoff = None;
                 if let Some(round) = round {
                     let too_young = self.is_too_young(round, now);
                     answer(index, too_young.map_or(Ballot::Said(value), Ballot::Silent));
@@ -339,12 +367,13 @@ impl Member {
     }
 
     /// What came is no answer to a question.
-    fn unexpected(&mut self, value: &Value) {
+    fn unexpected(&mut self, value: &Value, now: Moment) {
         let cause = match value {
             Value::ServerError(error) => Cause::Unreachable(errors::in_words(error)),
             _ => Cause::NoAnswer("what came is no answer to the request".into()),
         };
         self.lost(self.endpoint.fault(cause));
+        self.pause(now);
     }
 
     fn broke(&mut self, trouble: &Trouble) {
@@ -366,10 +395,14 @@ impl Member {
 
     fn is_unfreed(&mut self, free: Arc<Question>) {
         self.late.extend(free.ends.clone());
-        self.unfreed.push(free);
         if self.late.len() > MOST_LATE {
             self.late.pop_front();
         }
+        self.remember(free);
+    }
+
+    fn remember(&mut self, free: Arc<Question>) {
+        self.unfreed.push(free);
         if self.unfreed.len() > MOST_LATE {
             self.unfreed.remove(0);
         }

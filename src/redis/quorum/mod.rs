@@ -29,6 +29,7 @@ use crate::lock::{
     ports::{Busy, Call, Cause, Fault, Freed, Occupant, Renewal, Store, Subscription, Vote},
     queue::Place,
     quorum::{Outcome, majority},
+    time::Moment,
     token::Token,
     ttl::Ttl,
 };
@@ -81,7 +82,9 @@ impl Quorum {
         is_over: impl Fn(&Ensemble) -> bool,
     ) -> Option<Box<Ensemble>> {
         ensemble.ask(round, call.clock.now());
-        if ensemble.wait(call.until, call.clock, call.interrupt, is_over) {
+        if ensemble.wait(call.until, call.clock, call.interrupt, is_over)
+            && ensemble.reach_the_new(call.clock, call.interrupt)
+        {
             return Some(ensemble);
         }
         // Its descriptors are none any more, and what its threads have is the parent's.
@@ -187,11 +190,11 @@ impl Quorum {
         Some((ensemble, result))
     }
 
-    /// Frees the key; `said`: on which channel that is said.
-    fn free(&self, key: &Key, token: &Token, said: Option<&[u8]>) -> Question {
-        let number = ears::event(token).to_string();
-        let arguments = match said {
-            Some(channel) => &[token.as_bytes(), channel, number.as_bytes()][..],
+    /// Frees the key. `now`: when that is said to all who wait; None: it is not.
+    fn free(&self, key: &Key, token: &Token, now: Option<Moment>) -> Question {
+        let said = now.map(|now| (ears::channel(key), ears::event(token, now).to_string()));
+        let arguments = match &said {
+            Some((channel, event)) => &[token.as_bytes(), channel, event.as_bytes()][..],
             None => &[token.as_bytes()],
         };
         Question::script(&self.scripts.free, &[key.as_bytes()], arguments).that_ends(token)
@@ -230,7 +233,7 @@ impl Store for Quorum {
     }
 
     fn leave(&self, key: &Key, token: &Token, _: Option<&Place>, call: &Call) -> Freed {
-        let question = self.free(key, token, Some(&ears::channel(key)));
+        let question = self.free(key, token, Some(call.clock.now()));
         let (ensemble, freed) = self.ask_whether(question, call.limits.command, token, call);
         self.idle.set(ensemble);
         match freed {
