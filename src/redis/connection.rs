@@ -77,6 +77,8 @@ pub struct Connection {
     /// Kept between requests, so that they allocate nothing.
     packed: Vec<u8>,
     last_used: Moment,
+    /// A reply will come that nobody waits for.
+    pub is_spent: bool,
     /// When the server at its other end began to run, if it was asked.
     pub started: Option<Moment>,
 }
@@ -97,6 +99,7 @@ impl Connection {
             parsed: 0,
             packed: Vec::new(),
             last_used: now,
+            is_spent: false,
             started: None,
         }
     }
@@ -106,7 +109,7 @@ impl Connection {
     /// as the answer.
     pub fn is_usable(&self, now: Moment) -> bool {
         let Ok(fd) = self.fd() else { return false };
-        self.received.unread.is_empty() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
+        !self.is_spent && self.received.unread.is_empty() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
     }
 
     pub fn fd(&self) -> Result<i32, Trouble> {

@@ -62,10 +62,13 @@ impl Node {
         if care.replicas == 0 {
             return Ok(value);
         }
-        let confirmed = connection.reply(attempt)?;
+        // What is busy needs no confirmation, which would take its time where there are too few replicas.
+        let is_busy = matches!(value, Value::Nil | Value::Array(_));
+        let confirmed = if is_busy { connection.value_now(LONGEST)? } else { Some(connection.reply(attempt)?) };
+        connection.is_spent = confirmed.is_none();
         Ok(match value {
             Value::ServerError(_) => value,
-            value => Value::Array(vec![value, confirmed]),
+            value => Value::Array(vec![value, confirmed.unwrap_or(Value::Nil)]),
         })
     }
 
@@ -202,6 +205,9 @@ impl Node {
         self.endpoint.fault(Cause::NoAnswer("what came is no answer to the request".into()))
     }
 }
+
+/// Of how many replicas have confirmed.
+const LONGEST: usize = 1024;
 
 type Talk<'a> = dyn Fn(&mut Connection, &Attempt) -> Result<Value, Trouble> + 'a;
 
