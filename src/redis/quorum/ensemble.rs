@@ -199,8 +199,10 @@ impl Ensemble {
 
     /// Why nodes gave no answer to build on.
     pub fn faults(&self, question: usize, is_yes: impl Fn(&Value) -> Option<bool>) -> Vec<Fault> {
-        let ballots = self.ballots.get(question).into_iter().flatten().zip(&self.members);
-        let fault = |(ballot, member): (&Ballot, &Member)| match ballot {
+        let ballots = self.ballots.get(question).into_iter().flatten().zip(&self.members).zip(&self.awaits);
+        let fault = |((ballot, member), awaits): ((&Ballot, &Member), &bool)| match ballot {
+            // It could have made no difference.
+            Ballot::Pending if *awaits => None,
             Ballot::Pending => Some(member.silence(self.round.limit)),
             Ballot::Said(value) => is_yes(value).is_none().then(|| member.misunderstood(value)),
             Ballot::Silent(fault) => Some(fault.clone()),
