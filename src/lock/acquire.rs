@@ -264,7 +264,7 @@ impl Engine<'_> {
             if fault.may_have_run() {
                 lease.unknown(sent, terms.ttl);
             }
-            if matches!(fault.cause, Cause::NoQuorum(_)) {
+            if matches!(fault.cause, Cause::NoQuorum(_) | Cause::Tainted(_)) {
                 // What some granted is being taken back, which may happen late.
                 lease.taint();
             } else if !self.interrupt.stopped() && tries.again(&fault) {

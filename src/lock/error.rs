@@ -28,13 +28,15 @@ pub enum Error {
 impl Error {
     /// Whether the server kept silent, as far as anybody can tell: the next call may have to wait as long.
     pub fn is_silence(&self) -> bool {
-        matches!(
-            self,
-            Self::Store(Fault {
-                cause: Cause::NoAnswer(_) | Cause::Unreachable(_) | Cause::TurnedAway(_) | Cause::NoQuorum(_),
-                ..
-            })
-        )
+        let Self::Store(fault) = self else { return false };
+        match fault.cause {
+            Cause::NoAnswer(_)
+            | Cause::Unreachable(_)
+            | Cause::TurnedAway(_)
+            | Cause::NoQuorum(_)
+            | Cause::Tainted(_) => true,
+            Cause::Unasked(_) | Cause::Answered(_) | Cause::NotNow(_) | Cause::Unconfirmed(_) | Cause::Forked => false,
+        }
     }
 }
 

@@ -192,6 +192,9 @@ pub enum Cause {
     /// Of several servers too few gave an answer to build on. Each of the others may carry the request out yet, and may
     /// then be told to take it back: a token that was asked for so is not to be used again.
     NoQuorum(String),
+    /// The same, and some were not asked because of what may happen late to this token: with another one there may be a
+    /// quorum.
+    Tainted(String),
     /// The request was the parent's; this is a child that a signal handler forked.
     Forked,
 }
@@ -199,7 +202,7 @@ pub enum Cause {
 impl Fault {
     /// Whether the request may have been carried out, or may yet be.
     pub fn may_have_run(&self) -> bool {
-        matches!(self.cause, Cause::NoAnswer(_) | Cause::NoQuorum(_))
+        matches!(self.cause, Cause::NoAnswer(_) | Cause::NoQuorum(_) | Cause::Tainted(_))
     }
 
     /// Whether it may pass by itself, as what comes with a fail-over does.
@@ -219,7 +222,7 @@ impl std::fmt::Display for Fault {
             Cause::Answered(error) | Cause::NotNow(error) => write!(f, "{server} answered with an error: {error}"),
             Cause::Unasked(why) => write!(f, "{server} was not asked: {why}"),
             Cause::Unconfirmed(why) => write!(f, "{server} gave the key, but it was not kept: {why}"),
-            Cause::NoQuorum(why) => write!(f, "no quorum of {server}: {why}"),
+            Cause::NoQuorum(why) | Cause::Tainted(why) => write!(f, "no quorum of {server}: {why}"),
             Cause::Forked => write!(f, "the process forked during a request to {server}"),
         }
     }

@@ -139,6 +139,7 @@ pub fn lock(error: Error) -> Stop {
             | Cause::TurnedAway(_)
             | Cause::NoAnswer(_)
             | Cause::NoQuorum(_)
+            | Cause::Tainted(_)
             | Cause::Unasked(_)
             | Cause::Unconfirmed(_)
             | Cause::Forked => throw(&CONNECTION, &error.to_string()),

@@ -25,7 +25,7 @@ use crate::{
         keys::Key,
         lease::{Lease, State},
         options::{Options, Terms},
-        ports::{Clock, Interrupt, Subscription},
+        ports::{Cause, Clock, Fault, Interrupt, Subscription},
         time::Moment,
         token::{Holder, Token},
         ttl::Ttl,
@@ -119,6 +119,11 @@ impl RedisLock {
                 }
                 // A handler forked, and this is the child: it waits on its own account.
                 Err(Error::Forked) => pump.stop()?,
+                // The wait goes on with another token. What this one may have is being freed, as far as it can be.
+                Err(Error::Store(Fault { cause: Cause::Tainted(_), .. })) if self.owner.is_none() => {
+                    pump.stop()?;
+                    request::forget(&lease);
+                }
                 Err(error) => {
                     if pump.stop().is_err() && lease.may_live() {
                         // What a handler threw waits for no further try: not for that of the object's destruction.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::errors;
 use crate::lock::{error::seconds, options::Terms, time::Moment};
 
 #[derive(Clone, Copy, Default)]
@@ -22,26 +23,30 @@ impl From<Terms> for Care {
 }
 
 /// When a server began to run, as it says in `INFO server`: by a clock that somebody may set, in whole seconds, of which
-/// the last one may not be over. Never: it does not say.
-pub fn started(info: &Value, now: Moment) -> Moment {
+/// the last one may not be over. The error: what it says instead.
+pub fn started(info: &Value, now: Moment) -> Result<Moment, String> {
     let text = match info {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
         Value::VerbatimString { text, .. } => text,
+        Value::ServerError(error) => return Err(errors::in_words(error)),
         _ => "",
     };
     let line = text.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
-    line.and_then(|uptime| uptime.trim().parse().ok())
-        .map_or(Moment::NEVER, |uptime| now.minus(Duration::from_secs(uptime)))
+    let uptime = line.and_then(|uptime| uptime.trim().parse().ok());
+    uptime.map(|uptime| now.minus(Duration::from_secs(uptime))).ok_or_else(|| "its INFO names no uptime".into())
 }
 
 /// Why a server that began to run then must not grant anything yet.
-pub fn too_young(started: Moment, guard: Duration, now: Moment) -> Option<String> {
-    if started == Moment::NEVER {
-        return Some("it does not say how long it has been up, which restartGuard needs".into());
+pub fn too_young(started: &Result<Moment, String>, guard: Duration, now: Moment) -> Option<String> {
+    match started {
+        Err(error) => Some(format!("restartGuard needs to know how long it has been up: {error}")),
+        Ok(started) => {
+            let up = now.since(*started);
+            let why =
+                || format!("it has been up for {}, less than the restartGuard of {}", seconds(up), seconds(guard));
+            (up < guard).then(why)
+        }
     }
-    let up = now.since(started);
-    (up < guard)
-        .then(|| format!("it has been up for {}, less than the restartGuard of {}", seconds(up), seconds(guard)))
 }
 
 #[cfg(test)]
@@ -54,15 +59,15 @@ mod tests {
         let info = |text: &str| Value::BulkString(text.into());
         let began =
             started(&info("# Server\r\nredis_version:7\r\nuptime_in_seconds:30\r\nuptime_in_days:0\r\n"), at(100));
-        assert_eq!(began, at(70));
+        assert_eq!(began, Ok(at(70)));
         let guard = Duration::from_secs(40);
         assert_eq!(
-            too_young(began, guard, at(109)).as_deref(),
+            too_young(&began, guard, at(109)).as_deref(),
             Some("it has been up for 39 s, less than the restartGuard of 40 s")
         );
-        assert_eq!(too_young(began, guard, at(110)), None);
+        assert_eq!(too_young(&began, guard, at(110)), None);
         for silent in [info("# Server\r\n"), info("uptime_in_seconds:x\r\n"), Value::Nil] {
-            assert!(too_young(started(&silent, at(100)), guard, at(1_000)).is_some());
+            assert!(too_young(&started(&silent, at(100)), guard, at(1_000)).is_some());
         }
     }
 }

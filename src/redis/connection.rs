@@ -80,7 +80,7 @@ pub struct Connection {
     /// A reply will come that nobody waits for.
     pub is_spent: bool,
     /// When the server at its other end began to run, if it was asked.
-    pub started: Option<Moment>,
+    pub started: Option<Result<Moment, String>>,
 }
 
 /// A connection that was used so recently is not looked at before it is used again: requests that follow each other

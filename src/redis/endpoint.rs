@@ -53,7 +53,11 @@ impl Endpoint {
             Cause::Unreachable(text) => Cause::Unreachable(errors::without(secret, &text)),
             Cause::TurnedAway(text) => Cause::TurnedAway(errors::without(secret, &text)),
             // In our own words, or redacted already.
-            cause @ (Cause::Unasked(_) | Cause::NoAnswer(_) | Cause::NoQuorum(_) | Cause::Forked) => cause,
+            cause @ (Cause::Unasked(_)
+            | Cause::NoAnswer(_)
+            | Cause::NoQuorum(_)
+            | Cause::Tainted(_)
+            | Cause::Forked) => cause,
             Cause::Unconfirmed(text) => Cause::Unconfirmed(errors::without(secret, &text)),
         };
         Fault { server: self.name().into(), cause }

@@ -163,7 +163,7 @@ impl Node {
         guard: Duration,
         call: &Call,
     ) -> Result<Box<Connection>, Fault> {
-        let started = match connection.started {
+        let started = match connection.started.take() {
             Some(started) => started,
             None => {
                 let attempt = Attempt::new(call, call.limits.command);
@@ -173,8 +173,9 @@ impl Node {
                 }
             }
         };
+        let too_young = care::too_young(&started, guard, call.clock.now());
         connection.started = Some(started);
-        match care::too_young(started, guard, call.clock.now()) {
+        match too_young {
             None => Ok(connection),
             Some(why) => {
                 self.put_back(connection, call);

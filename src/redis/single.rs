@@ -8,6 +8,7 @@ use super::{
     care::Care, endpoint::Endpoint, errors, node::Node, scripts::Scripts, servers::Server, wakeup::Subscriber,
 };
 use crate::lock::{
+    error::seconds,
     fence::Fence,
     keys::Key,
     options::Terms,
@@ -62,7 +63,7 @@ impl Single {
         let arguments = [Some(token.as_bytes()), Some(ttl.as_bytes()), entry, is_told, ticket];
         match split(self.node.script(call, terms.into(), &self.scripts.ask, keys, &arguments), terms) {
             Ok((value, confirmed)) => match vote(&value, terms) {
-                Some(Vote::Granted(fence)) => self.confirmed(fence, confirmed, terms),
+                Some(Vote::Granted(fence)) => self.confirmed(fence, confirmed, terms, call),
                 Some(vote) => vote,
                 None => Vote::Unknown(self.node.unexpected()),
             },
@@ -83,12 +84,16 @@ impl Single {
     }
 
     /// What was granted, if enough replicas have it.
-    fn confirmed(&self, fence: Option<Fence>, confirmed: Option<Value>, terms: Terms) -> Vote {
+    fn confirmed(&self, fence: Option<Fence>, confirmed: Option<Value>, terms: Terms, call: &Call) -> Vote {
         match confirmed {
             None => Vote::Granted(fence),
             Some(Value::Int(count)) if count >= i64::from(terms.min_replicas) => Vote::Granted(fence),
             Some(Value::Int(count)) => {
-                let why = format!("{count} of {} replicas confirmed it in time", terms.min_replicas);
+                let why = format!(
+                    "{count} of {} replicas confirmed it within {}",
+                    terms.min_replicas,
+                    seconds(call.limits.command / 2)
+                );
                 Vote::Unknown(self.endpoint.fault(Cause::Unconfirmed(why)))
             }
             Some(Value::ServerError(error)) => {
@@ -137,7 +142,7 @@ impl Store for Single {
         let ttl = terms.ttl.as_millis().to_string();
         let words = [b"SET", key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
         match split(self.node.command(call, terms.into(), &words), terms) {
-            Ok((Value::Okay, confirmed)) => self.confirmed(None, confirmed, terms),
+            Ok((Value::Okay, confirmed)) => self.confirmed(None, confirmed, terms, call),
             Ok((Value::Nil, _)) => Vote::Refused(None),
             Ok(_) => Vote::Unknown(self.node.unexpected()),
             Err(fault) => Vote::Unknown(without(token, fault)),

@@ -14,6 +14,7 @@ use crate::{
         ports::{Clock, Fault, Interrupt},
         quorum::{self, Tally},
         time::Moment,
+        token::Token,
     },
     redis::endpoint::Endpoint,
     sys::poll,
@@ -208,6 +209,11 @@ impl Ensemble {
             Ballot::Silent(fault) => Some(fault.clone()),
         };
         ballots.filter_map(fault).collect()
+    }
+
+    /// Whether some of the nodes do not vote for this token.
+    pub fn abstains(&self, token: &Token) -> bool {
+        self.members.iter().any(|member| member.abstains(token))
     }
 
     /// Lets the nodes free what they were asked for in this call.

@@ -143,6 +143,11 @@ impl Member {
         }
     }
 
+    /// Whether it may yet take back what it grants to this token.
+    pub fn abstains(&self, token: &Token) -> bool {
+        self.late.contains(token)
+    }
+
     /// Whether it can be asked now, and is expected to answer.
     pub fn is_up(&self, limit: Duration, now: Moment) -> bool {
         let is_behind = self.owed.front().is_some_and(|first| now >= first.sent.plus(limit));
@@ -171,7 +176,7 @@ impl Member {
     }
 
     fn try_to_ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
-        if round.token.as_ref().is_some_and(|token| self.late.contains(token)) {
+        if round.token.as_ref().is_some_and(|token| self.abstains(token)) {
             let why = "an earlier release of this token may still be carried out";
             return Err(self.endpoint.fault(Cause::Unasked(why.into())));
         }
@@ -362,7 +367,7 @@ impl Member {
 
     fn is_too_young(&self, round: &Round, now: Moment) -> Option<Fault> {
         let State::Open(connection) = &self.state else { return None };
-        let why = care::too_young(connection.started?, round.guard?, now)?;
+        let why = care::too_young(connection.started.as_ref()?, round.guard?, now)?;
         Some(self.endpoint.fault(Cause::Unasked(why)))
     }
 

@@ -157,7 +157,13 @@ impl Quorum {
                 let held = held_by_majority(ensemble.said(0), self.endpoints.len());
                 Vote::Refused(held.map(|occupant| Busy { holder: occupant.holder, queued: None }))
             }
-            Outcome::Open | Outcome::NoQuorum => Vote::Unknown(no_quorum(&self.name, &ensemble, 0, is_yes, token)),
+            Outcome::Open | Outcome::NoQuorum => {
+                let mut fault = no_quorum(&self.name, &ensemble, 0, is_yes, token);
+                if let (true, Cause::NoQuorum(why)) = (ensemble.abstains(token), &mut fault.cause) {
+                    fault.cause = Cause::Tainted(mem::take(why));
+                }
+                Vote::Unknown(fault)
+            }
         };
         if !matches!(vote, Vote::Granted(_)) {
             // Nobody is woken: who waits has as little reason to try again as we have.
