@@ -124,7 +124,8 @@ impl Engine<'_> {
         // A server that does not answer is not asked once more. What hears for us is dropped, and our place with it; one
         // that looked for itself may be offered the key once.
         let is_silent = outcome.as_ref().is_err_and(Error::is_silence);
-        if turn.to_be_undone || (turn.place().is_some() && !is_silent) {
+        let is_queued = turn.place().is_some() && self.store.hands_over();
+        if turn.to_be_undone || (is_queued && !is_silent) {
             self.withdraw(lease, turn.place(), &turn.call);
             self.same_process(lease)?;
         } else {

@@ -98,18 +98,19 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// One string, or several in an array.
-    pub fn optional_strings(&mut self, position: u32) -> Result<Option<Vec<&'a [u8]>>, Stop> {
+    /// One string, or several in an array. Copies: what an array refers to may be gone when the next argument is read, for
+    /// a conversion may run PHP code.
+    pub fn optional_strings(&mut self, position: u32) -> Result<Option<Vec<Vec<u8>>>, Stop> {
         let Some(value) = self.given(position) else { return Ok(None) };
         if !value.is_array() {
             let expected = c"must be of type array|string|null, %s given";
-            return self.as_string(position, Some(value), expected).map(|string| Some(vec![string]));
+            return self.as_string(position, Some(value), expected).map(|string| Some(vec![string.into()]));
         }
         let Some(array) = value.array() else { return Err(Stop::Thrown) };
         let mut strings = Vec::with_capacity(array.len());
         for element in array.values().map(Zval::dereference) {
             match element.zend_str() {
-                Some(string) => strings.push(string.as_bytes()),
+                Some(string) => strings.push(string.as_bytes().into()),
                 None => return Err(self.type_error(position, element, c"must hold nothing but strings, %s given")),
             }
         }

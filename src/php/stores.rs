@@ -106,10 +106,10 @@ thread_local! {
 }
 
 /// The store of the servers that the argument at `position` names, or else the setting.
-pub fn given(args: &Args, position: u32, addresses: Option<Vec<&[u8]>>) -> Result<Rc<SharedStore>, Stop> {
+pub fn given(args: &Args, position: u32, addresses: Option<Vec<Vec<u8>>>) -> Result<Rc<SharedStore>, Stop> {
     match addresses {
         Some(addresses) => {
-            let texts: Result<Vec<_>, _> = addresses.into_iter().map(std::str::from_utf8).collect();
+            let texts: Result<Vec<_>, _> = addresses.iter().map(|address| std::str::from_utf8(address)).collect();
             args.check(position, texts.map_err(not_utf8).and_then(|addresses| store(&addresses)))
         }
         // Where there is a space in an address, it is written %20.

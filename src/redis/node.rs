@@ -55,10 +55,10 @@ impl Node {
             connection.add([&b"WAIT"[..], replicas.as_bytes(), time.as_bytes()].into_iter());
         }
         connection.send(attempt)?;
-        if self.is_asking {
-            connection.reply(attempt)?;
-        }
+        let asking = if self.is_asking { connection.reply(attempt)? } else { Value::Okay };
         let value = connection.reply(attempt)?;
+        // Where it is refused, the answer to the request tells nothing.
+        let value = if let Value::ServerError(_) = asking { asking } else { value };
         if care.replicas == 0 {
             return Ok(value);
         }

@@ -83,15 +83,15 @@ impl Ensemble {
                 });
             }
         }
-        let connecting = if up == self.members.len() { Duration::ZERO } else { self.round.limits.connect.min(limit) };
-        self.until = now.plus(limit).plus(connecting);
+        self.until = Moment::NEVER;
     }
 
     /// Reads what has come: of all, or where it is known where something has come.
     pub fn go_on(&mut self, ready: Option<&[libc::pollfd]>, now: Moment) {
         let Self { members, round, ballots, awaits, .. } = self;
-        let is_late = now >= self.until;
+        let until = self.until;
         for (place, (member, awaits)) in members.iter_mut().zip(awaits).enumerate() {
+            let is_late = now >= member.due().min(until);
             let is_ready = |fd| ready.is_none_or(|ready| ready.iter().any(|one| one.fd == fd && one.revents != 0));
             if is_late || member.awaited().is_some_and(|(fd, _)| is_ready(fd)) {
                 member.go_on(Some(round), now, &mut |index, said| {
@@ -123,7 +123,7 @@ impl Ensemble {
         is_over: impl Fn(&Self) -> bool,
     ) -> bool {
         let start = clock.now();
-        self.until = self.until.min(until);
+        self.until = until;
         // Nothing can have come yet.
         let mut ready = Some(Vec::new());
         loop {
@@ -140,7 +140,7 @@ impl Ensemble {
                 continue;
             }
             let mut polls = poll::polls(self.awaited().into_iter());
-            poll::slice_of(&mut polls, self.until, clock, interrupt);
+            poll::slice_of(&mut polls, self.next_due(), clock, interrupt);
             ready = Some(polls);
             if interrupt.process() != self.process {
                 return false;
@@ -165,6 +165,12 @@ impl Ensemble {
             }
             self.go_on(None, clock.now());
         }
+    }
+
+    /// When the next one of those that the round waits for is taken to be silent.
+    fn next_due(&self) -> Moment {
+        let awaited = self.members.iter().zip(&self.awaits).filter(|(_, awaits)| **awaits);
+        awaited.map(|(member, _)| member.due()).min().unwrap_or(self.until).min(self.until)
     }
 
     /// What the round waits for.
@@ -216,9 +222,15 @@ impl Ensemble {
         self.members.iter().any(|member| member.abstains(token))
     }
 
-    /// Lets the nodes free what they were asked for in this call.
-    pub fn undo(&mut self, free: &Arc<Question>, now: Moment) {
-        for member in &mut self.members {
+    /// Which of the nodes said no to a question.
+    pub fn refusers(&self, question: usize, is_yes: impl Fn(&Value) -> Option<bool>) -> Vec<bool> {
+        let is_no = |ballot: &Ballot| matches!(ballot, Ballot::Said(value) if is_yes(value) == Some(false));
+        self.ballots.get(question).into_iter().flatten().map(is_no).collect()
+    }
+
+    /// Lets the nodes free what they were asked for in this call; but not those that are to be spared.
+    pub fn undo(&mut self, free: &Arc<Question>, spared: &[bool], now: Moment) {
+        for (member, _) in self.members.iter_mut().zip(spared).filter(|(_, spared)| !**spared) {
             member.undo(free, now);
         }
     }

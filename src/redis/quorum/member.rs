@@ -89,6 +89,8 @@ pub struct Member {
     backoff: Option<Backoff>,
     not_before: Moment,
     last_read: Moment,
+    /// When it is taken to be silent in this round.
+    due: Moment,
 }
 
 enum State {
@@ -124,6 +126,7 @@ impl Member {
             backoff: None,
             not_before: Moment::from_nanos(0),
             last_read: Moment::from_nanos(0),
+            due: Moment::NEVER,
         }
     }
 
@@ -164,6 +167,10 @@ impl Member {
     /// not asked. `must`: its answer is needed, also if it was down a moment ago.
     pub fn ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
         let asked = self.try_to_ask(round, must, now);
+        self.due = now.plus(round.limit);
+        if matches!(self.state, State::Opening(_)) {
+            self.due = self.due.plus(round.limits.connect.min(round.limit));
+        }
         if asked.is_err() || !matches!(self.state, State::Open(_)) {
             // What it may hold is to be freed whenever it is back.
             round
@@ -265,8 +272,12 @@ impl Member {
             self.owed.push_back(Owed { sent: now, what });
             self.send();
         } else {
-            self.is_unfreed(free.clone());
+            self.remember(free.clone());
         }
+    }
+
+    pub fn due(&self) -> Moment {
+        self.due
     }
 
     /// Goes on as far as it can. `answer`: takes the answers to the questions of the round.
@@ -317,7 +328,10 @@ impl Member {
         self.state = State::Open(connection);
         self.known.clear();
         match round {
-            Some(round) => self.put(round, now),
+            Some(round) => {
+                self.due = self.due.min(now.plus(round.limit));
+                self.put(round, now);
+            }
             None => self.send(),
         }
     }
@@ -393,12 +407,13 @@ impl Member {
             if let What::Answer { question, .. } = what
                 && question.ends.is_some()
             {
-                self.is_unfreed(question);
+                self.may_run_late(question);
             }
         }
     }
 
-    fn is_unfreed(&mut self, free: Arc<Question>) {
+    /// It was sent, and may run whenever it likes.
+    fn may_run_late(&mut self, free: Arc<Question>) {
         self.late.extend(free.ends.clone());
         if self.late.len() > MOST_LATE {
             self.late.pop_front();

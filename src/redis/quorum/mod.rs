@@ -135,6 +135,7 @@ impl Quorum {
         };
         let asked = self.put_to_all(self.ensemble(call), round, call, |ensemble| won(ensemble) != Outcome::Open);
         let Some(mut ensemble) = asked else { return Vote::Unknown(self.fault(Cause::Forked)) };
+        let refusers = ensemble.refusers(0, is_yes);
         let vote = match won(&ensemble) {
             Outcome::Yes if terms.fencing => {
                 let fences = ensemble.said(0).filter_map(|value| match read(value, terms)? {
@@ -167,7 +168,7 @@ impl Quorum {
         };
         if !matches!(vote, Vote::Granted(_)) {
             // Nobody is woken: who waits has as little reason to try again as we have.
-            ensemble.undo(&Arc::new(self.free(key, token, None)), call.clock.now());
+            ensemble.undo(&Arc::new(self.free(key, token, None)), &refusers, call.clock.now());
         }
         self.idle.set(Some(ensemble));
         vote
@@ -256,7 +257,8 @@ impl Store for Quorum {
         let (mut ensemble, refreshed) = self.ask_whether(question, limit(ttl, call), token, call);
         if let (Ok(false), Some(ensemble)) = (&refreshed, &mut ensemble) {
             // What a minority holds still is in the way of others.
-            ensemble.undo(&Arc::new(self.free(key, token, None)), call.clock.now());
+            let refusers = ensemble.refusers(0, yes_or_no);
+            ensemble.undo(&Arc::new(self.free(key, token, None)), &refusers, call.clock.now());
         }
         self.idle.set(ensemble);
         match refreshed {
@@ -270,17 +272,18 @@ impl Store for Quorum {
         let nodes = self.endpoints.len();
         let question = Arc::new(Question::script(&self.scripts.occupant, &[key.as_bytes()], &[]));
         let round = Round::new(vec![question], call.limits.command, call.limits);
-        let is_free =
-            |ensemble: &Ensemble| ensemble.said(0).filter(|value| **value == Value::Nil).count() >= majority(nodes);
-        let asked = self.put_to_all(self.ensemble(call), round, call, |ensemble| {
-            is_free(ensemble) || held_by_majority(ensemble.said(0), nodes).is_some()
-        });
-        let Some(ensemble) = asked else { return Err(self.fault(Cause::Forked)) };
         let is_answer = |value: &Value| matches!(value, Value::Nil | Value::Array(_)).then_some(true);
-        let answer = match held_by_majority(ensemble.said(0), nodes) {
-            None if ensemble.tally(0, is_answer).yes < majority(nodes) => {
-                Err(no_quorum(&self.name, &ensemble, 0, is_answer, &Token::from_bytes(b"")))
-            }
+        // Whether it is certain that nobody does: whatever the others say, no token has a majority.
+        let is_free = |ensemble: &Ensemble| {
+            let silent = nodes - ensemble.tally(0, is_answer).yes;
+            most_held(ensemble.said(0)) + silent < majority(nodes)
+        };
+        let held = |ensemble: &Ensemble| held_by_majority(ensemble.said(0), nodes);
+        let is_over = |ensemble: &Ensemble| is_free(ensemble) || held(ensemble).is_some();
+        let asked = self.put_to_all(self.ensemble(call), round, call, is_over);
+        let Some(ensemble) = asked else { return Err(self.fault(Cause::Forked)) };
+        let answer = match held(&ensemble) {
+            None if !is_free(&ensemble) => Err(no_quorum(&self.name, &ensemble, 0, is_answer, &Token::from_bytes(b""))),
             occupant => Ok(occupant),
         };
         self.idle.set(Some(ensemble));
@@ -322,21 +325,31 @@ fn no_quorum(
     Fault { server: name.into(), cause: Cause::NoQuorum(reasons.join("; ")) }
 }
 
+/// What holds the key, as each node says that has it.
+fn occupants<'a>(answers: impl Iterator<Item = &'a Value>) -> Vec<Occupant> {
+    let occupant = |value: &Value| match value {
+        Value::Array(parts) => match parts.as_slice() {
+            [value, left, ..] => occupant(value, left),
+            _ => None,
+        },
+        _ => None,
+    };
+    answers.filter_map(occupant).collect()
+}
+
+/// On how many nodes at most one token holds the key.
+fn most_held<'a>(answers: impl Iterator<Item = &'a Value>) -> usize {
+    let occupants = occupants(answers);
+    let of = |token: &Token| occupants.iter().filter(|one| one.token == *token).count();
+    occupants.iter().map(|one| of(&one.token)).max().unwrap_or(0)
+}
+
 /// Who holds the key, as a majority says, and for how long a majority will.
 fn held_by_majority<'a>(answers: impl Iterator<Item = &'a Value>, nodes: usize) -> Option<Occupant> {
-    let mut occupants: Vec<Occupant> = answers
-        .filter_map(|value| match value {
-            Value::Array(parts) => match parts.as_slice() {
-                [value, left, ..] => occupant(value, left),
-                _ => None,
-            },
-            _ => None,
-        })
-        .collect();
+    let mut occupants = occupants(answers);
     // None is for ever.
     occupants.sort_by_key(|occupant| std::cmp::Reverse(occupant.holder.remaining.unwrap_or(Duration::MAX)));
-    let tokens: Vec<Token> = occupants.iter().map(|occupant| occupant.token.clone()).collect();
-    let of = |token: &Token| tokens.iter().filter(|one| *one == token).count();
-    let token = tokens.iter().find(|token| of(token) >= majority(nodes))?;
-    occupants.into_iter().filter(|occupant| occupant.token == *token).nth(majority(nodes) - 1)
+    let of = |token: &Token| occupants.iter().filter(|one| one.token == *token).count();
+    let token = occupants.iter().map(|one| &one.token).find(|token| of(token) >= majority(nodes))?.clone();
+    occupants.into_iter().filter(|occupant| occupant.token == token).nth(majority(nodes) - 1)
 }
