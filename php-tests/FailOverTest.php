@@ -68,7 +68,8 @@ final class FailOverTest extends RenewTestCase
     #[DataProvider('kinds')]
     public function testARenewedLeaseSurvives(string $how): void
     {
-        $ttl = 6.0;
+        // What is renewed at a primary that is to go is not renewed at the other one.
+        $ttl = $how === 'command' && !$this->sentinels->areQuick ? 40.0 : 6.0;
         $keeper = $this->keeper($this->sentinels->address(), $ttl);
         self::eventually(static fn () => self::stats($keeper)['renewals'] > 0, 'a renewal');
         $this->sentinels->eventuallyReplicated();

@@ -149,6 +149,9 @@ final class PhpProcess
         if ($this->isRunning()) {
             $this->signal(SIGKILL);
         }
+        // Nothing is left to be done when this process ends. What keeps this object keeps its pipes open, and select(2)
+        // takes no more than a thousand.
+        Cleanup::forget($this->cleanup);
     }
 
     /** @return bool false at the end of the output */

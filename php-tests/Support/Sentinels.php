@@ -15,6 +15,9 @@ final class Sentinels
     /** @var list<int> */
     public readonly array $ports;
 
+    /** Whether a fail-over is over within seconds. Otherwise an old primary is one for ten seconds more. */
+    public readonly bool $areQuick;
+
     /** @var list<resource> */
     private array $processes = [];
     private int $cleanup;
@@ -44,7 +47,7 @@ final class Sentinels
             $this->processes[$i] = $this->start($port, $ids[$i], array_combine($this->ports, $ids));
         }
         self::eventually($this->areReady(...), 'the Sentinels know everything');
-        array_map($this->hurry(...), array_keys($this->ports));
+        $this->areQuick = !in_array(false, array_map($this->hurry(...), array_keys($this->ports)), true);
     }
 
     /** redis+sentinel://…; $login is "user:password" or ":password" of the servers, $query that of the Sentinels. */
@@ -113,11 +116,13 @@ final class Sentinels
     /** Waits until the replicas have all that the primary has. */
     public function eventuallyReplicated(): void
     {
-        $replicas = count($this->servers) - 1;
-        // What counts for WAIT is all that came before the connection's last command.
-        $connection = $this->primary()->connect();
-        $connection->command('PING');
-        self::eventually(static fn () => $connection->command('WAIT', $replicas, 100) === $replicas, 'replication');
+        $primary = $this->primary();
+        $offset = $primary->info('master_repl_offset');
+        foreach ($this->servers as $server) {
+            // Not by WAIT, which may look no further than at what its own connection has written.
+            $has = static fn () => $server === $primary || $server->info('slave_repl_offset') >= $offset;
+            self::eventually($has, 'replication');
+        }
     }
 
     public function command(int $sentinel, string|int ...$words): mixed
@@ -188,7 +193,7 @@ final class Sentinels
     }
 
     /** Makes it look and talk more often than is usual, and not stop for half a minute where the machine is busy. */
-    private function hurry(int $sentinel): void
+    private function hurry(int $sentinel): bool
     {
         // A replica whose INFO is older than five pings is not promoted, and in a fail-over that comes once a second.
         $settings = ['info-period' => 200, 'ping-period' => 300, 'ask-period' => 100, 'publish-period' => 200,
@@ -197,9 +202,11 @@ final class Sentinels
             try {
                 $this->command($sentinel, 'SENTINEL', 'DEBUG', $name, $value);
             } catch (RawError) {
-                return; // Redis 6.2 has no such command, and takes its time.
+                return false; // Redis 6.2 has no such command, and takes its time.
             }
         }
+
+        return true;
     }
 
     private function areReady(): bool
