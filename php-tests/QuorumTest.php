@@ -48,7 +48,7 @@ final class QuorumTest extends QuorumTestCase
             'a bad one' => [[$server, 'redis://127.0.0.1:6380', 'http://secret@127.0.0.1'], 'must be the address of one server'],
             'one with a bad part' => [[$server, 'redis://127.0.0.1/secret'], 'must'],
             'an empty one' => [[$server, ''], 'must'],
-            'the one in the process' => [[$server, 'redis://127.0.0.1:6380', 'memory://'], 'must name servers of Redis only'],
+            'the one in the process' => [[$server, 'redis://127.0.0.1:6380', 'memory://'], 'must name single servers of Redis only'],
             'no UTF-8' => [[$server, "redis://secret\xff"], 'must be valid UTF-8'],
         ];
     }

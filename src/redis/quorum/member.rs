@@ -86,6 +86,8 @@ pub struct Member {
     unfreed: Vec<Arc<Question>>,
     /// Tokens that a release, whose connection was lost, may yet free: what is granted to them is not to be believed.
     late: VecDeque<Token>,
+    /// What was wrong with it last, unless it has answered since.
+    trouble: Option<Fault>,
     backoff: Option<Backoff>,
     not_before: Moment,
     last_read: Moment,
@@ -123,6 +125,7 @@ impl Member {
             known: Vec::new(),
             unfreed: Vec::new(),
             late: VecDeque::new(),
+            trouble: None,
             backoff: None,
             not_before: Moment::from_nanos(0),
             last_read: Moment::from_nanos(0),
@@ -370,7 +373,7 @@ impl Member {
                 self.pause(now);
             }
             _ => {
-                self.backoff = None;
+                (self.backoff, self.trouble) = (None, None);
                 if let Some(round) = round {
                     let too_young = self.is_too_young(round, now);
                     answer(index, too_young.map_or(Ballot::Said(value), Ballot::Silent));
@@ -401,6 +404,7 @@ impl Member {
 
     /// There is no connection any more.
     fn lost(&mut self, fault: Fault) {
+        self.trouble = Some(fault.clone());
         self.state = State::Down(Some(fault));
         self.is_sending = false;
         for Owed { what, .. } in std::mem::take(&mut self.owed) {
@@ -453,6 +457,9 @@ impl Member {
 
     /// Of one that has not answered in time.
     pub fn silence(&self, limit: Duration) -> Fault {
+        if let (State::Opening(_), Some(trouble)) = (&self.state, &self.trouble) {
+            return trouble.clone();
+        }
         let limit = seconds(limit);
         self.endpoint.fault(match &self.state {
             State::Opening(_) => Cause::Unreachable(format!("it could not be reached within {limit}")),
