@@ -17,7 +17,8 @@ final class AddressTest extends LockTestCase
             'redis://:p@127.0.0.1', 'redis://u:p@127.0.0.1:1/2', 'redis://u:p%40%2F%3A@127.0.0.1', 'rediss://127.0.0.1',
             'rediss://u:p@127.0.0.1:1/2?cafile=/a', 'rediss://127.0.0.1?cert=/c&key=/k', 'rediss://127.0.0.1?cafile=/a&cert=/c&key=/k',
             'unix:///path', 'unix:///path?db=2', 'unix:///path?db=2&user=u&password=p', 'unix:///a%20path', 'memory://', 'redis+sentinel://127.0.0.1/main',
-            'redis+sentinel://u:p%40@127.0.0.1:1,sentinel.internal,[::1]:2/main/3?sentinel_user=u&sentinel_password=p%26'];
+            'redis+sentinel://u:p%40@127.0.0.1:1,sentinel.internal,[::1]:2/main/3?sentinel_user=u&sentinel_password=p%26',
+            'redis+cluster://127.0.0.1', 'redis+cluster://u:p%40@127.0.0.1:1,cluster.internal,[::1]:2/'];
 
         return array_combine($addresses, array_map(static fn (string $address) => [$address], $addresses));
     }
@@ -43,7 +44,8 @@ final class AddressTest extends LockTestCase
             'unix:///path?passwort=hidden', 'memory://user:hidden@x', 'redis+sentinel://:hidden@127.0.0.1', 'redis+sentinel://u@127.0.0.1/main',
             'redis+sentinel://:hidden@127.0.0.1,/main', 'redis+sentinel://:hidden@127.0.0.1:x/main', 'redis+sentinel://:hidden@127.0.0.1/main/x',
             'redis+sentinel://:hidden@127.0.0.1/ma in', 'redis+sentinel://127.0.0.1/main?password=hidden', 'redis+sentinel://127.0.0.1/main?sentinel_user=u',
-            'redis+cluster://:hidden@127.0.0.1/1',
+            'redis+cluster://:hidden@', 'redis+cluster://u@127.0.0.1', 'redis+cluster://:hidden@127.0.0.1,,', 'redis+cluster://:hidden@127.0.0.1/1',
+            'redis+cluster://:hidden@127.0.0.1?cafile=/a', 'rediss+cluster://:hidden@127.0.0.1',
             'redis://127.0.0.1,redis://127.0.0.2', 'redis://127.0.0.1, 127.0.0.2', "\xff",
             str_repeat('redis://', 10_000)];
         $rows = [];

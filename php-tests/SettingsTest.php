@@ -300,6 +300,7 @@ final class SettingsTest extends LockTestCase
             'unix:///run/redis.sock?pass=hidden' => '',
             'redis+sentinel://:hidden@127.0.0.1:1,b/main?sentinel_password=hidden' => 'redis+sentinel://127.0.0.1:1,b:26379/main',
             'redis+sentinel://:hidden@127.0.0.1:1' => '',
+            'redis+cluster://user:hidden@127.0.0.1:1,b' => 'redis+cluster://127.0.0.1:1,b:6379',
             'redis://us:er:hidden@not an address' => '',
             'redis://user:hidden' => '',
         ];

@@ -15,6 +15,8 @@ final class Cluster
     /** @var list<string> their names in the cluster */
     private array $ids;
 
+    private string $version;
+
     private static ?self $shared = null;
 
     /** @param array<string, string|int|list<string>> $config lines of redis.conf of all nodes */
@@ -32,6 +34,7 @@ final class Cluster
             ]);
         }
         $this->nodes = $nodes;
+        $this->version = $nodes[0]->version();
         $this->ids = array_map(static fn (RedisServer $node) => $node->command('CLUSTER', 'MYID'), $nodes);
         foreach ($nodes as $i => $node) {
             $node->command('CLUSTER', 'SET-CONFIG-EPOCH', $i + 1);
@@ -71,6 +74,14 @@ final class Cluster
         $this->eventuallyWell();
     }
 
+    /** Sets a line of redis.conf in all nodes that run. */
+    public function configure(string $name, string|int $value): void
+    {
+        foreach ($this->running() as $node) {
+            $node->command('CONFIG', 'SET', $name, $value);
+        }
+    }
+
     /** Empties it. */
     public function flush(): void
     {
@@ -83,6 +94,15 @@ final class Cluster
     public function keys(): array
     {
         return array_merge(...array_map(static fn (RedisServer $node) => $node->command('KEYS', '*'), $this->primaries()));
+    }
+
+    /** How many stand in the key's queue. */
+    public function waiting(string $key): int
+    {
+        $queues = preg_grep('/:redis_lock:queue$/', $this->keys());
+        $ours = array_filter($queues, static fn (string $queue) => str_starts_with($queue, $key));
+
+        return $ours === [] ? 0 : $this->command($key, 'ZCARD', array_values($ours)[0]);
     }
 
     /** @return list<string> the channels that are heard on any node */
@@ -101,12 +121,12 @@ final class Cluster
 
     public static function hasShardedChannels(): bool
     {
-        return !str_starts_with(self::shared()->nodes[0]->version(), '6.');
+        return !str_starts_with(self::shared()->version, '6.');
     }
 
     public function slot(string $key): int
     {
-        return $this->nodes[0]->command('CLUSTER', 'KEYSLOT', $key);
+        return $this->running()[0]->command('CLUSTER', 'KEYSLOT', $key);
     }
 
     /** A key that is served by this node, or by any. */

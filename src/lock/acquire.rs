@@ -149,7 +149,9 @@ impl Engine<'_> {
             }
             let waiting = waiting.get_or_insert_with(|| Waiting::new(poll, turn.give_up, seed(turn.lease, now)));
             let is_told = turn.place().is_some_and(|place| place.is_told);
-            let Some(next_look) = waiting.next_look(now, busy.as_ref(), is_told) else {
+            // While the queue is out of reach, we hear, but nobody knows of us.
+            let is_known = busy.as_ref().is_some_and(|busy| busy.queued.is_some()) || !self.store.hands_over();
+            let Some(next_look) = waiting.next_look(now, busy.as_ref(), is_told && is_known) else {
                 return Ok(Acquired::Busy { busy, waited: now.since(start) });
             };
             let woken = match &turn.standing {

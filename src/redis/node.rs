@@ -116,8 +116,11 @@ impl Node {
             return Err(self.endpoint.fault(Cause::Forked));
         }
         match answer {
-            Ok(Value::ServerError(error)) if errors::is_refusal_to_talk(&error) => {
+            Ok(Value::ServerError(error)) if errors::is_unasked(&error) => {
                 Err(self.endpoint.fault(Cause::Unreachable(errors::in_words(&error))))
+            }
+            Ok(Value::ServerError(error)) if errors::is_refusal_to_talk(&error) => {
+                Err(self.endpoint.fault(Cause::TurnedAway(errors::in_words(&error))))
             }
             Ok(Value::ServerError(error)) => {
                 let cause = errors::cause(&error);

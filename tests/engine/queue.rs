@@ -326,6 +326,26 @@ fn who_becomes_deaf_again_at_once_looks_for_itself_and_tries_again_ever_more_sel
 }
 
 #[test]
+fn a_queue_that_is_out_of_reach_is_joined_when_it_is_back_where_it_may_come_back() {
+    for may_come_back in [true, false] {
+        let scene = busy();
+        scene.world.fails_over.set(may_come_back);
+        scene.script([Fate::Answered].into_iter().chain([Fate::Alone; 10]));
+        let what = waiting(&scene, ms(20_000));
+        assert!(matches!(scene.acquire(&scene.lease(1), &what), Ok(Acquired::Busy { .. })));
+        assert_eq!(scene.world.listened.get(), 1);
+        let tickets = tickets(&scene);
+        assert_eq!(tickets.iter().any(Option::is_some), may_come_back, "{tickets:?}");
+        let sent = sent(&scene, &what);
+        let (without, with) = sent.split_at(11);
+        assert!(without.last().unwrap().0 < 10 * 250, "it looks for itself: {without:?}");
+        // And is told again, or never.
+        assert_eq!(with.len() < 40, may_come_back, "{} more requests", with.len());
+        assert_eq!(sent.last().unwrap().1 == "leave", may_come_back);
+    }
+}
+
+#[test]
 fn who_looks_for_itself_is_passed_over_by_nobody() {
     let scene = busy();
     scene.world.refuses_subscriptions.set(true);

@@ -29,6 +29,15 @@ pub enum Answer {
 }
 
 impl Request {
+    /// Without the queue.
+    pub fn alone(&self) -> Self {
+        match self.clone() {
+            Self::Ask(key, token, terms, _) => Self::Ask(key, token, terms, None),
+            Self::Leave(key, token, _) => Self::Leave(key, token, None),
+            other => other,
+        }
+    }
+
     pub fn send(&self, store: &dyn Store, call: &Call) -> Answer {
         match self {
             Self::Try(key, token, terms) => Answer::Vote(store.try_acquire(key, token, *terms, call)),

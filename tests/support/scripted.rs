@@ -19,9 +19,13 @@ impl Scripted {
     pub const PATIENCE: Duration = Duration::from_secs(20);
 
     pub fn serve(script: impl FnOnce(&Listener) + Send + 'static) -> Self {
-        let listener = Listener(TcpListener::bind(("127.0.0.1", 0)).unwrap());
-        let address = listener.0.local_addr().unwrap();
-        Self { address, thread: thread::spawn(move || script(&listener)) }
+        Self::serve_at(TcpListener::bind(("127.0.0.1", 0)).unwrap(), script)
+    }
+
+    /// Where the port is to be known before the script.
+    pub fn serve_at(listener: TcpListener, script: impl FnOnce(&Listener) + Send + 'static) -> Self {
+        let address = listener.local_addr().unwrap();
+        Self { address, thread: thread::spawn(move || script(&Listener(listener))) }
     }
 
     pub fn port(&self) -> u16 {

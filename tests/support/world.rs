@@ -175,6 +175,8 @@ pub enum Fate {
     TurnedAway,
     /// The server answers with an error that may pass.
     NotNow,
+    /// It is answered, but its queue is out of reach.
+    Alone,
     /// The process forked meanwhile, and this is the child.
     Forked,
 }
@@ -295,6 +297,7 @@ impl Interpose for Line {
         world.pass(there.min(left()));
         let answer = match fate {
             Fate::Answered | Fate::ReplyLost => Some(world.other(&request)),
+            Fate::Alone => Some(world.other(&request.alone())),
             Fate::Late => {
                 self.late.borrow_mut().push(request.clone());
                 None
@@ -309,7 +312,7 @@ impl Interpose for Line {
         let in_time = back <= left();
         world.pass(back.min(left()));
         match (fate, answer) {
-            (Fate::Answered, Some(answer)) if in_time => answer,
+            (Fate::Answered | Fate::Alone, Some(answer)) if in_time => answer,
             (Fate::Error, _) => unknown(Cause::Answered("ERR scripted".into())),
             (Fate::Unreachable, _) => unknown(Cause::Unreachable("scripted".into())),
             (Fate::TurnedAway, _) => unknown(Cause::TurnedAway("scripted".into())),
