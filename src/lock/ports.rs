@@ -57,6 +57,10 @@ pub trait Store {
     fn fails_over(&self) -> bool {
         false
     }
+    /// Which of its servers has the key, as a number: that one is silent says nothing of the others.
+    fn part(&self, _key: &Key) -> u64 {
+        0
+    }
     /// Sets the key if it is free. A token that holds it already may be refused, or be granted it as by `ask`.
     fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote;
     /// Takes the key if it is free. If the token holds it already, that is success, and its ttl starts anew. With a

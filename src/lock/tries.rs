@@ -25,6 +25,7 @@ pub struct Tries<'a> {
 
 impl<'a> Tries<'a> {
     const PAUSES: Poll = Poll { min: Duration::from_millis(20), max: Duration::from_millis(250) };
+    const LEAST_TIME: Duration = Duration::from_millis(50);
     /// Longer than a fail-over may take. A wait may have no limit, and whoever waits is to hear of an outage.
     const LONGEST_OUTAGE: Duration = Duration::from_secs(60);
 
@@ -53,7 +54,8 @@ impl<'a> Tries<'a> {
         let begin = || (now, Backoff::new(Self::PAUSES, now.as_nanos()));
         let (began, backoff) = self.outage.get_or_insert_with(begin);
         let next = now.plus(backoff.pause());
-        if next >= self.until.min(began.plus(Self::LONGEST_OUTAGE)) {
+        // One that had next to no time would only hide what was wrong.
+        if next.plus(Self::LEAST_TIME) >= self.until.min(began.plus(Self::LONGEST_OUTAGE)) {
             return false;
         }
         wake_up.sleep(next, clock, interrupt);

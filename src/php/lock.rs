@@ -111,7 +111,7 @@ impl RedisLock {
             }
             match acquired {
                 Ok(acquired) => {
-                    request::catch_up(&self.store);
+                    request::catch_up(&self.store, &self.key);
                     if matches!(acquired, Acquired::Held) && self.options.renew {
                         self.look_after_or_free(&lease, true)?;
                     }
@@ -127,7 +127,7 @@ impl RedisLock {
                 Err(error) => {
                     if pump.stop().is_err() && lease.may_live() {
                         // What a handler threw waits for no further try: not for that of the object's destruction.
-                        self.store.was_silent(SystemClock.now(), self.options.limits);
+                        self.store.was_silent(&self.key, SystemClock.now(), self.options.limits);
                     }
                     pump.stop()?;
                     return Err(exceptions::lock(error));
@@ -228,7 +228,7 @@ impl RedisLock {
             request::forget(&lease);
         }
         if released.is_ok() {
-            request::catch_up(&self.store);
+            request::catch_up(&self.store, &self.key);
         }
         finish(&pump, released, false)
     }

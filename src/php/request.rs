@@ -15,7 +15,7 @@ use std::{
 use super::{critical, interrupt::Quiet, stores::SharedStore};
 use crate::{
     keeper::{self, Kept, Watched},
-    lock::{engine::Engine, lease::Lease, options::Limits, ports::Clock, time::Moment},
+    lock::{engine::Engine, keys::Key, lease::Lease, options::Limits, ports::Clock, time::Moment},
     stats,
     sys::{clock::SystemClock, fork, poll::Sleeper},
 };
@@ -84,12 +84,17 @@ pub fn free(lease: &Arc<Lease>) {
 }
 
 /// A server has answered. If it had been silent, what it still holds of objects that are gone is freed.
-pub fn catch_up(store: &Rc<SharedStore>) {
-    if !store.answers() {
+pub fn catch_up(store: &Rc<SharedStore>, key: &Key) {
+    if !store.answers(key) {
         return;
     }
+    let part = store.store.part(key);
     let left: Vec<Entry> = LEASES.with_borrow_mut(|leases| {
-        leases.extract_if(.., |entry| entry.gone.is_some() && Rc::ptr_eq(&entry.store, store)).collect()
+        leases
+            .extract_if(.., |entry| {
+                entry.gone.is_some() && Rc::ptr_eq(&entry.store, store) && store.store.part(entry.lease.key()) == part
+            })
+            .collect()
     });
     for entry in left {
         free_now(&entry, entry.limits.deadline(SystemClock.now()));
@@ -117,7 +122,7 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
         count_if_expired(&entry.lease);
         return true;
     }
-    if entry.store.is_silent(SystemClock.now()) {
+    if entry.store.is_silent(entry.lease.key(), SystemClock.now()) {
         return false;
     }
     let engine = Engine {
@@ -134,7 +139,7 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
         Err(error) => {
             // One that fails over was asked for as long as there was time.
             if error.is_silence() || entry.store.store.fails_over() {
-                entry.store.was_silent(SystemClock.now(), entry.limits);
+                entry.store.was_silent(entry.lease.key(), SystemClock.now(), entry.limits);
             }
             false
         }

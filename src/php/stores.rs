@@ -1,16 +1,12 @@
 //! The stores that this thread has used: one a server, so that all its locks share one connection.
 
-use std::{
-    cell::{Cell, RefCell},
-    mem,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, collections::HashMap, mem, rc::Rc, sync::Arc};
 
 use super::{args::Args, method::Stop, settings};
 use crate::{
     lock::{
         error::BadValue,
+        keys::Key,
         options::Limits,
         ports::{RenewalServer, Store},
         time::Moment,
@@ -31,8 +27,8 @@ pub struct SharedStore {
     new_for_keeper: Box<dyn Fn() -> Arc<dyn RenewalServer>>,
     /// That of this process: a child must not use what its parent's keeper may have had locked.
     for_keeper: RefCell<Option<(u64, Arc<dyn RenewalServer>)>>,
-    /// Set while it is taken to be as silent as it was when a lease was to be freed.
-    silent_until: Cell<Option<Moment>>,
+    /// Its parts that are taken to be as silent as they were when a lease was to be freed, and until when.
+    silent_until: RefCell<HashMap<u64, Moment>>,
 }
 
 impl SharedStore {
@@ -60,7 +56,7 @@ impl SharedStore {
                 new_for_keeper = Box::new(|| Arc::new(Memory));
             }
         }
-        let (address, for_keeper, silent_until) = (address.into(), RefCell::new(None), Cell::new(None));
+        let (address, for_keeper, silent_until) = (address.into(), RefCell::new(None), RefCell::default());
         Ok(Rc::new(Self { store, address, may_have_replicas, new_for_keeper, for_keeper, silent_until }))
     }
 
@@ -83,18 +79,19 @@ impl SharedStore {
         self.may_have_replicas
     }
 
-    pub fn is_silent(&self, now: Moment) -> bool {
-        self.silent_until.get().is_some_and(|until| now < until)
+    pub fn is_silent(&self, key: &Key, now: Moment) -> bool {
+        self.silent_until.borrow().get(&self.store.part(key)).is_some_and(|until| now < *until)
     }
 
     /// For as long as a call to it may take, nobody who cannot be interrupted tries another.
-    pub fn was_silent(&self, now: Moment, limits: Limits) {
-        self.silent_until.set(Some(now.plus(limits.grace())));
+    pub fn was_silent(&self, key: &Key, now: Moment, limits: Limits) {
+        self.silent_until.borrow_mut().insert(self.store.part(key), now.plus(limits.grace()));
     }
 
     /// It answers. True: it had been silent.
-    pub fn answers(&self) -> bool {
-        self.silent_until.take().is_some()
+    pub fn answers(&self, key: &Key) -> bool {
+        let mut silent_until = self.silent_until.borrow_mut();
+        !silent_until.is_empty() && silent_until.remove(&self.store.part(key)).is_some()
     }
 }
 

@@ -33,7 +33,9 @@ pub fn started(info: &Value, now: Moment) -> Result<Moment, String> {
     };
     let line = text.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
     let uptime = line.and_then(|uptime| uptime.trim().parse().ok());
-    uptime.map(|uptime| now.minus(Duration::from_secs(uptime))).ok_or_else(|| "its INFO names no uptime".into())
+    uptime
+        .map(|uptime: u64| now.minus(Duration::from_secs(uptime.saturating_sub(1))))
+        .ok_or_else(|| "its INFO names no uptime".into())
 }
 
 /// Why a server that began to run then must not grant anything yet.
@@ -59,13 +61,13 @@ mod tests {
         let info = |text: &str| Value::BulkString(text.into());
         let began =
             started(&info("# Server\r\nredis_version:7\r\nuptime_in_seconds:30\r\nuptime_in_days:0\r\n"), at(100));
-        assert_eq!(began, Ok(at(70)));
+        assert_eq!(began, Ok(at(71)));
         let guard = Duration::from_secs(40);
         assert_eq!(
-            too_young(&began, guard, at(109)).as_deref(),
+            too_young(&began, guard, at(110)).as_deref(),
             Some("it has been up for 39 s, less than the restartGuard of 40 s")
         );
-        assert_eq!(too_young(&began, guard, at(110)), None);
+        assert_eq!(too_young(&began, guard, at(111)), None);
         for silent in [info("# Server\r\n"), info("uptime_in_seconds:x\r\n"), Value::Nil] {
             assert!(too_young(&started(&silent, at(100)), guard, at(1_000)).is_some());
         }

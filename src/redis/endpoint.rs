@@ -49,6 +49,8 @@ impl Endpoint {
         let secret = self.server.password.as_deref().unwrap_or_default();
         let cause = match cause {
             Cause::Answered(text) => Cause::Answered(errors::without(secret, &text)),
+            // Of what is read to know where to go, nothing is to be taken away.
+            Cause::NotNow(text) if errors::is_redirect(&text) => Cause::NotNow(text),
             Cause::NotNow(text) => Cause::NotNow(errors::without(secret, &text)),
             Cause::Unreachable(text) => Cause::Unreachable(errors::without(secret, &text)),
             Cause::TurnedAway(text) => Cause::TurnedAway(errors::without(secret, &text)),

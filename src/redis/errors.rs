@@ -38,6 +38,11 @@ pub fn is_unasked(error: &ServerError) -> bool {
     error.code() == "DENIED" || error.details().is_some_and(|details| details.starts_with("max number of clients"))
 }
 
+/// Whether an error names a node of a cluster to go to, and says nothing else.
+pub fn is_redirect(text: &str) -> bool {
+    text.starts_with("MOVED ") || text.starts_with("ASK ")
+}
+
 /// What it answers to a request, as the engine is to take it.
 pub fn cause(error: &ServerError) -> Cause {
     match &*code(error) {
@@ -64,6 +69,9 @@ pub fn without(secret: &str, text: &str) -> String {
     if secret.len() < 4 { text.into() } else { text.replace(secret, "***") }
 }
 
+/// No error that servers have is longer; what is may fill a log.
+const LONGEST_SHOWN: usize = 300;
+
 /// The server's error, without what it repeats of the request: that may hold a token or a password.
 pub fn in_words(error: &ServerError) -> String {
     let (code, text) = plain(error);
@@ -73,7 +81,9 @@ pub fn in_words(error: &ServerError) -> String {
         Some((text, place)) if place.contains("@user_script") => text,
         _ => text,
     };
-    format!("{code} {text}").trim_end_matches([' ', ',']).into()
+    let whole = format!("{code} {text}");
+    let shown = whole.trim_end_matches([' ', ',']).chars();
+    shown.map(|c| if c.is_control() { '?' } else { c }).take(LONGEST_SHOWN).collect()
 }
 
 #[cfg(test)]

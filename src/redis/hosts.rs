@@ -33,6 +33,11 @@ impl<'a> Hosts<'a> {
         let (address, query) = address.split_once('?').unwrap_or((address, ""));
         let (authority, path) = address.split_at(address.find('/').unwrap_or(address.len()));
         let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        if login.matches('@').count() > 1 {
+            return Err(BadValue(
+                "must have user and password once, before all hosts: write @ in a password as %40".into(),
+            ));
+        }
         let hosts: Result<_, _> = hosts.split(',').map(|host| Host::parse(host, port)).collect();
         let url = redis::parse_redis_url(&format!("redis://host/?{query}"));
         let pairs = url.iter().flat_map(|url| url.query_pairs());
@@ -72,8 +77,8 @@ mod tests {
     #[test]
     fn parts() {
         let Hosts { login, hosts, path, query } =
-            Hosts::parse("u:p%2C@b@a,b.internal:7,[::1],[::1]:8,10.0.0.1/x/2?k=%2F&l=m", 26_379).unwrap();
-        assert_eq!((login, path), ("u:p%2C@b@", "/x/2"));
+            Hosts::parse("u:p%2C%40b@a,b.internal:7,[::1],[::1]:8,10.0.0.1/x/2?k=%2F&l=m", 26_379).unwrap();
+        assert_eq!((login, path), ("u:p%2C%40b@", "/x/2"));
         let shown: Vec<_> = hosts.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["a:26379", "b.internal:7", "[::1]:26379", "[::1]:8", "10.0.0.1:26379"]);
         assert_eq!((query.len(), &*query["k"], &*query["l"]), (2, "/", "m"));
@@ -102,6 +107,8 @@ mod tests {
             "a?k=secret&k=secret",
             "redis://secret",
             "u:secret:1",
+            // As others write it, the first host would be a part of the password.
+            "u:secret@a,u:secret@b",
         ] {
             let error = Hosts::parse(bad, 1).err().unwrap_or_else(|| panic!("{bad}"));
             assert!(!error.0.contains("secret") && error.0.starts_with("must"), "{bad}: {error}");

@@ -64,7 +64,12 @@ impl Node {
         }
         // What is busy needs no confirmation, which would take its time where there are too few replicas.
         let is_busy = matches!(value, Value::Nil | Value::Array(_));
-        let confirmed = if is_busy { connection.value_now(LONGEST)? } else { Some(connection.reply(attempt)?) };
+        let until = if is_busy { attempt.clock.now().plus(HEALTHY).min(attempt.deadline) } else { attempt.deadline };
+        let confirmed = match connection.reply(&Attempt { deadline: until, ..*attempt }) {
+            Ok(confirmed) => Some(confirmed),
+            Err(Trouble::TimedOut(_)) if is_busy => None,
+            Err(trouble) => return Err(trouble),
+        };
         connection.is_spent = confirmed.is_none();
         Ok(match value {
             Value::ServerError(_) => value,
@@ -167,8 +172,9 @@ impl Node {
         call: &Call,
     ) -> Result<Box<Connection>, Fault> {
         let started = match connection.started.take() {
-            Some(started) => started,
-            None => {
+            Some(started @ Ok(_)) => started,
+            // What was an error may be none now.
+            None | Some(Err(_)) => {
                 let attempt = Attempt::new(call, call.limits.command);
                 match connection.request(&attempt, [&b"INFO"[..], b"server"].into_iter()) {
                     Ok(info) => care::started(&info, call.clock.now()),
@@ -210,8 +216,8 @@ impl Node {
     }
 }
 
-/// Of how many replicas have confirmed.
-const LONGEST: usize = 1024;
+/// Replicas that are well have confirmed within this.
+const HEALTHY: Duration = Duration::from_millis(5);
 
 type Talk<'a> = dyn Fn(&mut Connection, &Attempt) -> Result<Value, Trouble> + 'a;
 

@@ -77,6 +77,9 @@ impl Servers {
     /// The error reads on after the name of the parameter or setting; it does not repeat the address, which may hold a
     /// password.
     pub fn parse(address: &str) -> Result<Self, BadValue> {
+        if address.contains(char::is_control) {
+            return Err(BadValue("must have no control characters".into()));
+        }
         if address == "memory://" {
             return Ok(Self::Memory);
         }

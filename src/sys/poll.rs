@@ -9,7 +9,7 @@ use crate::lock::{
 };
 
 /// A signal that comes just before the wait begins does not end it; it is seen a slice later.
-const SLICE: Duration = Duration::from_millis(50);
+pub const SLICE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {

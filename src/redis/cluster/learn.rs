@@ -20,7 +20,7 @@ pub fn learn(
     mut take: impl FnMut(&Value, &Host) -> Option<()>,
 ) -> Result<(), Fault> {
     let fault = |cause| Fault { server: name.into(), cause };
-    let (mut in_vain, mut may_pass) = (Vec::new(), false);
+    let (mut in_vain, mut may_pass, mut refusal) = (Vec::new(), false, None);
     for (host, left) in hosts.iter().zip((1..=hosts.len()).rev()) {
         match ask(host, &share(call, left + 1), &[b"CLUSTER", b"SLOTS"]) {
             Ok(answer) => match take(&answer, host) {
@@ -28,13 +28,16 @@ pub fn learn(
                 None => in_vain.push(format!("redis://{host} gave no answer to CLUSTER SLOTS")),
             },
             Err(Fault { cause: Cause::Forked, .. }) => return Err(fault(Cause::Forked)),
-            // It is no cluster, or does not tell us: nor do the others.
-            Err(fault @ Fault { cause: Cause::Answered(_), .. }) => return Err(fault),
+            // It is no cluster, or does not tell us. Nor will the others, unless it was told to leave theirs.
+            Err(fault @ Fault { cause: Cause::Answered(_), .. }) => refusal = refusal.or(Some(fault)),
             Err(fault) => {
                 may_pass |= fault.may_pass();
                 in_vain.push(fault.to_string());
             }
         }
+    }
+    if let Some(refusal) = refusal {
+        return Err(refusal);
     }
     let why = format!("no node says who serves what: {}", in_vain.join("; "));
     Err(fault(if may_pass { Cause::Unreachable(why) } else { Cause::TurnedAway(why) }))

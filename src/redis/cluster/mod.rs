@@ -11,7 +11,10 @@ mod nodes;
 mod renewal;
 mod slots;
 
-use std::rc::Rc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    rc::Rc,
+};
 
 use self::{
     listener::ClusterListener,
@@ -99,6 +102,12 @@ impl Store for Cluster {
 
     fn fails_over(&self) -> bool {
         true
+    }
+
+    fn part(&self, key: &Key) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.0.serving(slot::of(key.as_bytes())).0.hash(&mut hasher);
+        hasher.finish()
     }
 
     fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {

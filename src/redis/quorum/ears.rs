@@ -235,7 +235,9 @@ impl Subscription for Listener {
                 }
                 break;
             }
-            poll::slice(&heard.awaited, until, call.clock, call.interrupt);
+            if poll::slice(&heard.awaited, until, call.clock, call.interrupt) == poll::Waited::Ready {
+                call.interrupt.pump();
+            }
             if call.interrupt.process() != process {
                 break;
             }

@@ -17,7 +17,7 @@ use crate::{
         token::Token,
     },
     redis::endpoint::Endpoint,
-    sys::poll,
+    sys::poll::{self, Waited},
 };
 
 pub struct Ensemble {
@@ -86,6 +86,11 @@ impl Ensemble {
         self.until = Moment::NEVER;
     }
 
+    /// Whoever has not answered by then is taken to be silent.
+    pub fn not_after(&mut self, until: Moment) {
+        self.until = until;
+    }
+
     /// Reads what has come: of all, or where it is known where something has come.
     pub fn go_on(&mut self, ready: Option<&[libc::pollfd]>, now: Moment) {
         let Self { members, round, ballots, awaits, .. } = self;
@@ -123,7 +128,8 @@ impl Ensemble {
         is_over: impl Fn(&Self) -> bool,
     ) -> bool {
         let start = clock.now();
-        self.until = until;
+        self.not_after(until);
+        let mut pumped = start;
         // Nothing can have come yet.
         let mut ready = Some(Vec::new());
         loop {
@@ -140,8 +146,15 @@ impl Ensemble {
                 continue;
             }
             let mut polls = poll::polls(self.awaited().into_iter());
-            poll::slice_of(&mut polls, self.next_due(), clock, interrupt);
+            let waited = poll::slice_of(&mut polls, self.next_due(), clock, interrupt);
             ready = Some(polls);
+            if waited != Waited::Ready {
+                pumped = now;
+            } else if now.since(pumped) >= poll::SLICE {
+                // Something comes all the time, and never all of it.
+                interrupt.pump();
+                pumped = now;
+            }
             if interrupt.process() != self.process {
                 return false;
             }

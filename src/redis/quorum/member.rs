@@ -39,8 +39,8 @@ const RETRIES: Poll = Poll { min: Duration::from_millis(50), max: Duration::from
 const FRESH: Duration = Duration::from_micros(100);
 /// A node that owes more answers is asked nothing more, but to free what it may hold.
 const MOST_OWED: usize = 256;
-/// Tokens that are remembered. There are as many at a time as locks that wait in one thread.
-const MOST_LATE: usize = 256;
+/// Tokens and releases that are remembered. There are as many at a time as locks that one thread holds or waits for.
+const MOST_REMEMBERED: usize = 256;
 
 /// Questions that are put to all nodes at the same time.
 pub struct Round {
@@ -82,8 +82,10 @@ pub struct Member {
     is_new: bool,
     /// Scripts whose text it was given on this connection.
     known: Vec<Arc<Script>>,
+    /// Tokens that it was asked to give a key to, and has not been seen to free it since.
+    may_hold: VecDeque<Token>,
     /// What frees keys that it may hold: the connection was lost, or there was none.
-    unfreed: Vec<Arc<Question>>,
+    unfreed: VecDeque<Arc<Question>>,
     /// Tokens that a release, whose connection was lost, may yet free: what is granted to them is not to be believed.
     late: VecDeque<Token>,
     /// What was wrong with it last, unless it has answered since.
@@ -123,7 +125,8 @@ impl Member {
             was_asked: false,
             is_new: false,
             known: Vec::new(),
-            unfreed: Vec::new(),
+            may_hold: VecDeque::new(),
+            unfreed: VecDeque::new(),
             late: VecDeque::new(),
             trouble: None,
             backoff: None,
@@ -176,11 +179,11 @@ impl Member {
         }
         if asked.is_err() || !matches!(self.state, State::Open(_)) {
             // What it may hold is to be freed whenever it is back.
-            round
-                .questions
-                .iter()
-                .filter(|question| question.ends.is_some())
-                .for_each(|free| self.remember(free.clone()));
+            for free in &round.questions {
+                if free.ends.as_ref().is_some_and(|token| self.may_hold.contains(token)) {
+                    self.remember(free.clone());
+                }
+            }
         }
         asked
     }
@@ -239,7 +242,7 @@ impl Member {
     /// Sends the questions of a round.
     fn put(&mut self, round: &Round, now: Moment) {
         let State::Open(connection) = &mut self.state else { return };
-        if round.guard.is_some() && connection.started.is_none() {
+        if round.guard.is_some() && !matches!(connection.started, Some(Ok(_))) {
             connection.add([&b"INFO"[..], b"server"].into_iter());
             self.owed.push_back(Owed { sent: now, what: What::Uptime });
         }
@@ -250,6 +253,9 @@ impl Member {
             }
             let what = What::Answer { question: question.clone(), round: round.number, index };
             self.owed.push_back(Owed { sent: now, what });
+        }
+        if let Some(token) = round.token.as_ref().filter(|token| !self.may_hold.contains(token)) {
+            keep_newest(&mut self.may_hold, token.clone());
         }
         self.was_asked = true;
         self.send();
@@ -374,6 +380,9 @@ impl Member {
             }
             _ => {
                 (self.backoff, self.trouble) = (None, None);
+                if let (Some(token), Value::Int(_)) = (&question.ends, &value) {
+                    self.may_hold.retain(|held| held != token);
+                }
                 if let Some(round) = round {
                     let too_young = self.is_too_young(round, now);
                     answer(index, too_young.map_or(Ballot::Said(value), Ballot::Silent));
@@ -418,18 +427,14 @@ impl Member {
 
     /// It was sent, and may run whenever it likes.
     fn may_run_late(&mut self, free: Arc<Question>) {
-        self.late.extend(free.ends.clone());
-        if self.late.len() > MOST_LATE {
-            self.late.pop_front();
+        if let Some(token) = &free.ends {
+            keep_newest(&mut self.late, token.clone());
         }
         self.remember(free);
     }
 
     fn remember(&mut self, free: Arc<Question>) {
-        self.unfreed.push(free);
-        if self.unfreed.len() > MOST_LATE {
-            self.unfreed.remove(0);
-        }
+        keep_newest(&mut self.unfreed, free);
     }
 
     /// Not to be tried for a while.
@@ -477,6 +482,13 @@ impl Member {
                 connection.fd().ok().map(|fd| (fd, events))
             }
         }
+    }
+}
+
+fn keep_newest<T>(list: &mut VecDeque<T>, one: T) {
+    list.push_back(one);
+    if list.len() > MOST_REMEMBERED {
+        list.pop_front();
     }
 }
 

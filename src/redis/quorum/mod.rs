@@ -148,7 +148,7 @@ impl Quorum {
                 match self.raise(ensemble, key, fence, terms, call) {
                     Some((raised, result)) => {
                         ensemble = raised;
-                        result.map_or_else(Vote::Unknown, |()| Vote::Granted(Some(fence)))
+                        result.map_or_else(Vote::Unknown, |fence| Vote::Granted(Some(fence)))
                     }
                     None => return Vote::Unknown(self.fault(Cause::Forked)),
                 }
@@ -174,27 +174,39 @@ impl Quorum {
         vote
     }
 
-    /// Lets a majority remember the fence: of any later majority, one node at least gives a greater one.
+    /// Lets a majority remember the fence: of any later majority, one node at least gives a greater one. Where one of them
+    /// remembers a greater one already, ours becomes greater than that. Gives the one that it became.
     fn raise(
         &self,
-        ensemble: Box<Ensemble>,
+        mut ensemble: Box<Ensemble>,
         key: &Key,
-        fence: Fence,
+        mut fence: Fence,
         terms: Terms,
         call: &Call,
-    ) -> Option<(Box<Ensemble>, Result<(), Fault>)> {
+    ) -> Option<(Box<Ensemble>, Result<Fence, Fault>)> {
+        /// Others that acquire meanwhile come to nothing; a node whose clock is ahead is met once.
+        const ROUNDS: usize = 3;
         let remembered = terms.ttl.as_millis() + u64::try_from(Fence::REMEMBERED.as_millis()).unwrap_or_default();
-        let (number, remembered) = (fence.number().to_string(), remembered.to_string());
-        let arguments = [number.as_bytes(), remembered.as_bytes()];
-        let question = Question::script(&self.scripts.raise, &[&key.fence()], &arguments);
-        let round = Round::new(vec![Arc::new(question)], limit(terms.ttl, call), call.limits);
-        let held = |ensemble: &Ensemble| ensemble.tally(0, yes_or_no).held();
-        let ensemble = self.put_to_all(ensemble, round, call, |ensemble| held(ensemble) != Outcome::Open)?;
-        let result = match held(&ensemble) {
-            Outcome::Yes => Ok(()),
-            _ => Err(no_quorum(&self.name, &ensemble, 0, yes_or_no, &Token::from_bytes(b""))),
-        };
-        Some((ensemble, result))
+        let remembered = remembered.to_string();
+        for _ in 0..ROUNDS {
+            let number = fence.number().to_string();
+            let arguments = [number.as_bytes(), remembered.as_bytes()];
+            let question = Question::script(&self.scripts.raise, &[&key.fence()], &arguments);
+            let round = Round::new(vec![Arc::new(question)], limit(terms.ttl, call), call.limits);
+            let is_ours = |value: &Value| as_fence(value).map(|now| now == fence);
+            let held = |ensemble: &Ensemble| ensemble.tally(0, is_ours).held();
+            ensemble = self.put_to_all(ensemble, round, call, |ensemble| held(ensemble) != Outcome::Open)?;
+            if held(&ensemble) == Outcome::Yes {
+                return Some((ensemble, Ok(fence)));
+            }
+            match ensemble.said(0).filter_map(as_fence).max().filter(|greatest| *greatest > fence) {
+                Some(greatest) => fence = Fence::next(Some(greatest), 0).unwrap_or(greatest),
+                None => break,
+            }
+        }
+        let nobody = Token::from_bytes(b"");
+        let fault = no_quorum(&self.name, &ensemble, 0, |value| as_fence(value).map(|_| true), &nobody);
+        Some((ensemble, Err(fault)))
     }
 
     /// Frees the key. `now`: when that is said to all who wait; None: it is not.
@@ -302,6 +314,13 @@ fn name(endpoints: &[Arc<Endpoint>]) -> String {
 /// How long a node has to answer: a slow one must not use up the lease.
 fn limit(ttl: Ttl, call: &Call) -> Duration {
     call.limits.command.min(ttl.as_duration() / 4)
+}
+
+fn as_fence(value: &Value) -> Option<Fence> {
+    match value {
+        Value::Int(number) => Fence::new(u64::try_from(*number).ok()?),
+        _ => None,
+    }
 }
 
 fn yes_or_no(value: &Value) -> Option<bool> {

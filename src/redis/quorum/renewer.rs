@@ -76,6 +76,7 @@ impl Renewer for QuorumRenewer {
         let shortest = leases.iter().map(|(_, ttl)| ttl.as_duration() / 4).min().unwrap_or(Duration::MAX);
         let limit = self.limits.command.min(shortest).mul_f64(0.9);
         self.ensemble.ask(Round::new(questions, limit, self.limits), now);
+        self.ensemble.not_after(now.plus(limit));
         self.leases = leases.iter().map(|(lease, _)| Arc::clone(lease)).collect();
     }
 
