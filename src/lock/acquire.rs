@@ -270,6 +270,13 @@ impl Engine<'_> {
             if matches!(fault.cause, Cause::NoQuorum(_) | Cause::Tainted(_)) {
                 // What some granted is being taken back, which may happen late.
                 lease.taint();
+            } else if matches!(fault.cause, Cause::Unconfirmed(_)) && self.store.fails_over() {
+                // Freed before it is asked for again; our place in the queue is kept.
+                self.withdraw(lease, None, &call);
+                self.same_process(lease)?;
+                if !lease.is_tainted() && !self.interrupt.stopped() && tries.again(&fault) {
+                    continue;
+                }
             } else if !self.interrupt.stopped() && tries.again(&fault) {
                 continue;
             }

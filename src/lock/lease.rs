@@ -312,6 +312,7 @@ impl Lease {
 
     /// An acquire that may have succeeded was given up before anybody believed in it.
     pub fn withdrawn(&self) {
+        self.set_fence(None);
         self.change(|word| Some(word.with_valid_until(Self::NEVER_VALID).with_state(State::Abandoned)));
     }
 

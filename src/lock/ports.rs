@@ -211,7 +211,7 @@ impl Fault {
 
     /// Whether it may pass by itself, as what comes with a fail-over does.
     pub fn may_pass(&self) -> bool {
-        matches!(self.cause, Cause::Unreachable(_) | Cause::NoAnswer(_) | Cause::NotNow(_))
+        matches!(self.cause, Cause::Unreachable(_) | Cause::NoAnswer(_) | Cause::NotNow(_) | Cause::Unconfirmed(_))
     }
 }
 

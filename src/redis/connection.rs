@@ -109,7 +109,12 @@ impl Connection {
     /// as the answer.
     pub fn is_usable(&self, now: Moment) -> bool {
         let Ok(fd) = self.fd() else { return false };
-        !self.is_spent && self.received.unread.is_empty() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
+        !self.is_spent && !self.has_more() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
+    }
+
+    /// More came than was read.
+    pub fn has_more(&self) -> bool {
+        !self.received.unread.is_empty()
     }
 
     pub fn fd(&self) -> Result<i32, Trouble> {

@@ -208,6 +208,11 @@ impl Node {
         self.idle.set(Some(connection));
     }
 
+    /// The next request goes on a new connection.
+    pub fn find_anew(&self) {
+        self.idle.set(None);
+    }
+
     /// For an answer that is none of those that a request has.
     pub fn unexpected(&self) -> Fault {
         // A connection whose answers are not understood is not used again.

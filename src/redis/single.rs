@@ -1,6 +1,6 @@
 //! The store of one server: its answers, as the engine knows them.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
 use redis::Value;
 
@@ -23,6 +23,8 @@ pub struct Single {
     pub(super) node: Node,
     pub(super) scripts: Rc<Scripts>,
     pub(super) subscriber: Rc<Subscriber>,
+    /// The next connection is to be to whoever is the primary then, once this one has freed what it was given.
+    is_in_doubt: Cell<bool>,
 }
 
 impl Single {
@@ -32,6 +34,7 @@ impl Single {
             node: Node::new(endpoint.clone()),
             scripts: Rc::new(Scripts::new()),
             subscriber: Subscriber::new(endpoint.clone()),
+            is_in_doubt: Cell::new(false),
             endpoint,
         }
     }
@@ -40,7 +43,8 @@ impl Single {
     pub(super) fn of_cluster(server: Server, scripts: Rc<Scripts>, is_asking: bool) -> Self {
         let endpoint = Arc::new(Endpoint::new(server));
         let node = if is_asking { Node::asking(endpoint.clone()) } else { Node::new(endpoint.clone()) };
-        Self { node, scripts, subscriber: Subscriber::of_cluster(endpoint.clone()), endpoint }
+        let subscriber = Subscriber::of_cluster(endpoint.clone());
+        Self { node, scripts, subscriber, is_in_doubt: Cell::new(false), endpoint }
     }
 }
 
@@ -75,7 +79,11 @@ impl Single {
     pub(super) fn leave_with(&self, keys: &[&[u8]], token: &Token, place: Option<&Place>, call: &Call) -> Freed {
         let entry = place.map(|place| place.entry(token));
         let arguments = [Some(token.as_bytes()), entry.as_deref()];
-        match self.node.script(call, Care::default(), &self.scripts.leave, keys, &arguments) {
+        let answer = self.node.script(call, Care::default(), &self.scripts.leave, keys, &arguments);
+        if self.is_in_doubt.take() {
+            self.node.find_anew();
+        }
+        match answer {
             Ok(Value::Int(1)) => Freed::Freed,
             Ok(Value::Int(0)) => Freed::NotOurs,
             Ok(_) => Freed::Unknown(self.node.unexpected()),
@@ -94,6 +102,8 @@ impl Single {
                     terms.min_replicas,
                     seconds(call.limits.command / 2)
                 );
+                // It may have been left alone, because another is the primary by now.
+                self.is_in_doubt.set(self.endpoint.fails_over());
                 Vote::Unknown(self.endpoint.fault(Cause::Unconfirmed(why)))
             }
             Some(Value::ServerError(error)) => {

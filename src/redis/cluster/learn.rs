@@ -21,7 +21,11 @@ pub fn learn(
 ) -> Result<(), Fault> {
     let fault = |cause| Fault { server: name.into(), cause };
     let (mut in_vain, mut may_pass, mut refusal) = (Vec::new(), false, None);
+    let was_stopped = call.interrupt.stopped();
     for (host, left) in hosts.iter().zip((1..=hosts.len()).rev()) {
+        if call.interrupt.stopped() && !was_stopped {
+            break;
+        }
         match ask(host, &share(call, left + 1), &[b"CLUSTER", b"SLOTS"]) {
             Ok(answer) => match take(&answer, host) {
                 Some(()) => return Ok(()),

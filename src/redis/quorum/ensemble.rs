@@ -235,6 +235,11 @@ impl Ensemble {
         self.members.iter().any(|member| member.abstains(token))
     }
 
+    /// Whether connections were closed in the middle of the round.
+    pub fn lost_connections(&self) -> bool {
+        self.members.iter().any(|member| member.broke_in(&self.round))
+    }
+
     /// Which of the nodes said no to a question.
     pub fn refusers(&self, question: usize, is_yes: impl Fn(&Value) -> Option<bool>) -> Vec<bool> {
         let is_no = |ballot: &Ballot| matches!(ballot, Ballot::Said(value) if is_yes(value) == Some(false));

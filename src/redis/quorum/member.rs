@@ -80,6 +80,8 @@ pub struct Member {
     was_asked: bool,
     /// A connection is being opened since this call, and it was not down before.
     is_new: bool,
+    /// The round that its connection was lost in last.
+    broke_in: u64,
     /// Scripts whose text it was given on this connection.
     known: Vec<Arc<Script>>,
     /// Tokens that it was asked to give a key to, and has not been seen to free it since.
@@ -124,6 +126,7 @@ impl Member {
             asked: 0,
             was_asked: false,
             is_new: false,
+            broke_in: 0,
             known: Vec::new(),
             may_hold: VecDeque::new(),
             unfreed: VecDeque::new(),
@@ -141,7 +144,8 @@ impl Member {
         self.was_asked = false;
         self.is_new = false;
         self.asked = 0;
-        if !self.owed.is_empty() || now.since(self.last_read) >= FRESH {
+        let has_more = matches!(&self.state, State::Open(connection) if connection.has_more());
+        if has_more || !self.owed.is_empty() || now.since(self.last_read) >= FRESH {
             self.go_on(None, now, &mut |_, _| {});
         }
         let silent = self.owed.front().is_some_and(|first| now >= first.sent.plus(limits.command));
@@ -407,7 +411,13 @@ impl Member {
         self.pause(now);
     }
 
+    /// Its connection was closed in the middle of this round.
+    pub fn broke_in(&self, round: &Round) -> bool {
+        self.broke_in == round.number
+    }
+
     fn broke(&mut self, trouble: &Trouble) {
+        self.broke_in = self.asked;
         self.lost(self.endpoint.fault(Cause::NoAnswer(trouble.to_string())));
     }
 

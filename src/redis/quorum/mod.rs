@@ -92,74 +92,64 @@ impl Quorum {
         None
     }
 
-    /// Asks whether something holds, and says what a majority answers.
-    fn ask_whether(
+    /// The same. Where a connection was closed in the middle, and there is no quorum without it, once more, on new ones, as
+    /// with a single server: `again`, which may be put to nodes that have carried out the first one.
+    fn put_twice(
         &self,
-        question: Question,
-        limit: Duration,
-        token: &Token,
+        ensemble: Box<Ensemble>,
+        round: impl Fn(Arc<Question>) -> Round,
+        [first, again]: [&dyn Fn() -> Question; 2],
         call: &Call,
-    ) -> (Option<Box<Ensemble>>, Result<bool, Fault>) {
-        let round = Round::new(vec![Arc::new(question)], limit, call.limits);
-        let held = |ensemble: &Ensemble| ensemble.tally(0, yes_or_no).held();
-        let asked = self.put_to_all(self.ensemble(call), round, call, |ensemble| held(ensemble) != Outcome::Open);
-        let Some(ensemble) = asked else { return (None, Err(self.fault(Cause::Forked))) };
-        let answer = match held(&ensemble) {
-            Outcome::Yes => Ok(true),
-            Outcome::No => Ok(false),
-            Outcome::Open | Outcome::NoQuorum => Err(no_quorum(&self.name, &ensemble, 0, yes_or_no, token)),
-        };
-        (Some(ensemble), answer)
+        outcome: impl Fn(&Ensemble) -> Outcome,
+    ) -> Option<Box<Ensemble>> {
+        let is_over = |ensemble: &Ensemble| outcome(ensemble) != Outcome::Open;
+        let ensemble = self.put_to_all(ensemble, round(Arc::new(first())), call, is_over)?;
+        let is_worth_it = outcome(&ensemble) == Outcome::NoQuorum && ensemble.lost_connections();
+        if !is_worth_it || call.interrupt.stopped() || call.clock.now() >= call.until {
+            return Some(ensemble);
+        }
+        self.put_to_all(ensemble, round(Arc::new(again())), call, is_over)
     }
 
-    /// One try for the key. `read`: what an answer to the question says.
-    fn take(
-        &self,
-        question: Question,
-        key: &Key,
-        token: &Token,
-        terms: Terms,
-        call: &Call,
-        read: fn(&Value, Terms) -> Option<Vote>,
-    ) -> Vote {
+    /// One try for the key. `bare`: it is not known yet who holds it, and need not be.
+    fn take(&self, bare: bool, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {
         let is_yes = |value: &Value| match read(value, terms)? {
             Vote::Granted(_) => Some(true),
             Vote::Refused(_) => Some(false),
             Vote::Unknown(_) => None,
         };
         let won = |ensemble: &Ensemble| ensemble.tally(0, is_yes).won();
-        let round = Round {
+        let ask = || self.question(key, token, terms);
+        let set = || {
+            let ttl = terms.ttl.as_millis().to_string();
+            Question::command(&[b"SET", key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()])
+        };
+        let round = |question| Round {
             token: Some(token.clone()),
             guard: terms.restart_guard,
-            ..Round::new(vec![Arc::new(question)], limit(terms.ttl, call), call.limits)
+            ..Round::new(vec![question], limit(terms.ttl, call), call.limits)
         };
-        let asked = self.put_to_all(self.ensemble(call), round, call, |ensemble| won(ensemble) != Outcome::Open);
+        let first: &dyn Fn() -> Question = if bare { &set } else { &ask };
+        let asked = self.put_twice(self.ensemble(call), round, [first, &ask], call, won);
         let Some(mut ensemble) = asked else { return Vote::Unknown(self.fault(Cause::Forked)) };
         let refusers = ensemble.refusers(0, is_yes);
         let vote = match won(&ensemble) {
-            Outcome::Yes if terms.fencing => {
-                let fences = ensemble.said(0).filter_map(|value| match read(value, terms)? {
-                    Vote::Granted(fence) => fence,
-                    Vote::Refused(_) | Vote::Unknown(_) => None,
-                });
-                let Some(fence) = fences.max() else {
-                    return Vote::Unknown(self.fault(Cause::NoQuorum(String::new())));
-                };
-                match self.raise(ensemble, key, fence, terms, call) {
-                    Some((raised, result)) => {
-                        ensemble = raised;
-                        result.map_or_else(Vote::Unknown, |fence| Vote::Granted(Some(fence)))
-                    }
+            Outcome::Yes => match ensemble.said(0).filter_map(as_fence).max().filter(|_| terms.fencing) {
+                None => Vote::Granted(None),
+                Some(fence) => match self.raise(ensemble, key, fence, terms, call) {
                     None => return Vote::Unknown(self.fault(Cause::Forked)),
-                }
-            }
-            Outcome::Yes => Vote::Granted(None),
+                    Some((raised, fence)) => {
+                        ensemble = raised;
+                        fence.map_or_else(Vote::Unknown, |fence| Vote::Granted(Some(fence)))
+                    }
+                },
+            },
             Outcome::No => {
                 let held = held_by_majority(ensemble.said(0), self.endpoints.len());
                 Vote::Refused(held.map(|occupant| Busy { holder: occupant.holder, queued: None }))
             }
             Outcome::Open | Outcome::NoQuorum => {
-                let mut fault = no_quorum(&self.name, &ensemble, 0, is_yes, token);
+                let mut fault = no_quorum(&self.name, &ensemble, 0, is_yes, Some(token));
                 if let (true, Cause::NoQuorum(why)) = (ensemble.abstains(token), &mut fault.cause) {
                     fault.cause = Cause::Tainted(mem::take(why));
                 }
@@ -172,6 +162,14 @@ impl Quorum {
         }
         self.idle.set(Some(ensemble));
         vote
+    }
+
+    fn question(&self, key: &Key, token: &Token, terms: Terms) -> Question {
+        let ttl = terms.ttl.as_millis().to_string();
+        let fence = terms.fencing.then(|| key.fence());
+        let mut keys = vec![key.as_bytes(), key.queue()];
+        keys.extend(fence.as_deref());
+        Question::script(&self.scripts.ask, &keys, &[token.as_bytes(), ttl.as_bytes()])
     }
 
     /// Lets a majority remember the fence: of any later majority, one node at least gives a greater one. Where one of them
@@ -204,8 +202,7 @@ impl Quorum {
                 None => break,
             }
         }
-        let nobody = Token::from_bytes(b"");
-        let fault = no_quorum(&self.name, &ensemble, 0, |value| as_fence(value).map(|_| true), &nobody);
+        let fault = no_quorum(&self.name, &ensemble, 0, |value| as_fence(value).map(|_| true), None);
         Some((ensemble, Err(fault)))
     }
 
@@ -230,54 +227,54 @@ impl Store for Quorum {
     }
 
     fn try_acquire(&self, key: &Key, token: &Token, terms: Terms, call: &Call) -> Vote {
-        if terms.fencing {
-            return self.ask(key, token, terms, None, call);
-        }
-        let ttl = terms.ttl.as_millis().to_string();
-        let question = Question::command(&[b"SET", key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()]);
-        self.take(question, key, token, terms, call, |value, _| match value {
-            Value::Okay => Some(Vote::Granted(None)),
-            Value::Nil => Some(Vote::Refused(None)),
-            _ => None,
-        })
+        self.take(!terms.fencing, key, token, terms, call)
     }
 
     fn ask(&self, key: &Key, token: &Token, terms: Terms, _: Option<&Place>, call: &Call) -> Vote {
-        let ttl = terms.ttl.as_millis().to_string();
-        let fence = terms.fencing.then(|| key.fence());
-        let mut keys = vec![key.as_bytes(), key.queue()];
-        keys.extend(fence.as_deref());
-        let question = Question::script(&self.scripts.ask, &keys, &[token.as_bytes(), ttl.as_bytes()]);
-        self.take(question, key, token, terms, call, vote)
+        self.take(false, key, token, terms, call)
     }
 
     fn leave(&self, key: &Key, token: &Token, _: Option<&Place>, call: &Call) -> Freed {
-        let question = self.free(key, token, Some(call.clock.now()));
-        let (ensemble, freed) = self.ask_whether(question, call.limits.command, token, call);
-        self.idle.set(ensemble);
-        match freed {
-            Ok(true) => Freed::Freed,
-            Ok(false) => Freed::NotOurs,
-            Err(fault) => Freed::Unknown(fault),
-        }
+        let question = Arc::new(self.free(key, token, Some(call.clock.now())));
+        let round = Round::new(vec![question], call.limits.command, call.limits);
+        let is_over = |ensemble: &Ensemble| held(ensemble) != Outcome::Open;
+        let asked = self.put_to_all(self.ensemble(call), round, call, is_over);
+        let Some(ensemble) = asked else { return Freed::Unknown(self.fault(Cause::Forked)) };
+        let freed = match held(&ensemble) {
+            Outcome::Yes => Freed::Freed,
+            Outcome::No => Freed::NotOurs,
+            // The engine asks once more, and knows what it means then that the key is not ours.
+            Outcome::Open | Outcome::NoQuorum => {
+                Freed::Unknown(no_quorum(&self.name, &ensemble, 0, yes_or_no, Some(token)))
+            }
+        };
+        self.idle.set(Some(ensemble));
+        freed
     }
 
     fn refresh(&self, key: &Key, token: &Token, ttl: Ttl, call: &Call) -> Renewal {
         let milliseconds = ttl.as_millis().to_string();
-        let arguments = [token.as_bytes(), milliseconds.as_bytes()];
-        let question = Question::script(&self.scripts.refresh, &[key.as_bytes()], &arguments);
-        let (mut ensemble, refreshed) = self.ask_whether(question, limit(ttl, call), token, call);
-        if let (Ok(false), Some(ensemble)) = (&refreshed, &mut ensemble) {
-            // What a minority holds still is in the way of others.
-            let refusers = ensemble.refusers(0, yes_or_no);
-            ensemble.undo(&Arc::new(self.free(key, token, None)), &refusers, call.clock.now());
-        }
-        self.idle.set(ensemble);
-        match refreshed {
-            Ok(true) => Renewal::Renewed,
-            Ok(false) => Renewal::Lost,
-            Err(fault) => Renewal::Unknown(fault),
-        }
+        let refresh = || {
+            let arguments = [token.as_bytes(), milliseconds.as_bytes()];
+            Question::script(&self.scripts.refresh, &[key.as_bytes()], &arguments)
+        };
+        let round = |question| Round::new(vec![question], limit(ttl, call), call.limits);
+        let asked = self.put_twice(self.ensemble(call), round, [&refresh, &refresh], call, held);
+        let Some(mut ensemble) = asked else { return Renewal::Unknown(self.fault(Cause::Forked)) };
+        let renewal = match held(&ensemble) {
+            Outcome::Yes => Renewal::Renewed,
+            Outcome::No => {
+                // What a minority holds still is in the way of others.
+                let refusers = ensemble.refusers(0, yes_or_no);
+                ensemble.undo(&Arc::new(self.free(key, token, None)), &refusers, call.clock.now());
+                Renewal::Lost
+            }
+            Outcome::Open | Outcome::NoQuorum => {
+                Renewal::Unknown(no_quorum(&self.name, &ensemble, 0, yes_or_no, Some(token)))
+            }
+        };
+        self.idle.set(Some(ensemble));
+        renewal
     }
 
     fn occupant(&self, key: &Key, call: &Call) -> Result<Option<Occupant>, Fault> {
@@ -295,7 +292,7 @@ impl Store for Quorum {
         let asked = self.put_to_all(self.ensemble(call), round, call, is_over);
         let Some(ensemble) = asked else { return Err(self.fault(Cause::Forked)) };
         let answer = match held(&ensemble) {
-            None if !is_free(&ensemble) => Err(no_quorum(&self.name, &ensemble, 0, is_answer, &Token::from_bytes(b""))),
+            None if !is_free(&ensemble) => Err(no_quorum(&self.name, &ensemble, 0, is_answer, None)),
             occupant => Ok(occupant),
         };
         self.idle.set(Some(ensemble));
@@ -314,6 +311,20 @@ fn name(endpoints: &[Arc<Endpoint>]) -> String {
 /// How long a node has to answer: a slow one must not use up the lease.
 fn limit(ttl: Ttl, call: &Call) -> Duration {
     call.limits.command.min(ttl.as_duration() / 4)
+}
+
+/// What a node answered to `SET NX` or to `ask`.
+fn read(value: &Value, terms: Terms) -> Option<Vote> {
+    match value {
+        Value::Okay => Some(Vote::Granted(None)),
+        Value::Nil => Some(Vote::Refused(None)),
+        value => vote(value, terms),
+    }
+}
+
+/// Of a question that is answered by 1 or 0.
+fn held(ensemble: &Ensemble) -> Outcome {
+    ensemble.tally(0, yes_or_no).held()
 }
 
 fn as_fence(value: &Value) -> Option<Fence> {
@@ -337,10 +348,14 @@ fn no_quorum(
     ensemble: &Ensemble,
     question: usize,
     is_yes: impl Fn(&Value) -> Option<bool>,
-    token: &Token,
+    token: Option<&Token>,
 ) -> Fault {
     let faults = ensemble.faults(question, is_yes).into_iter();
-    let reasons: Vec<_> = faults.map(|fault| without(token, fault).to_string()).collect();
+    let shown = |fault: Fault| match token {
+        Some(token) => without(token, fault).to_string(),
+        None => fault.to_string(),
+    };
+    let reasons: Vec<_> = faults.map(shown).collect();
     Fault { server: name.into(), cause: Cause::NoQuorum(reasons.join("; ")) }
 }
 

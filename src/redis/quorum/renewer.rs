@@ -91,7 +91,7 @@ impl Renewer for QuorumRenewer {
             Outcome::Yes => Renewal::Renewed,
             Outcome::No => Renewal::Lost,
             Outcome::Open | Outcome::NoQuorum => {
-                Renewal::Unknown(no_quorum(&self.name, &self.ensemble, at, yes_or_no, lease.token()))
+                Renewal::Unknown(no_quorum(&self.name, &self.ensemble, at, yes_or_no, Some(lease.token())))
             }
         });
         Ok(Some(answers.collect()))
