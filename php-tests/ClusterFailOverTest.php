@@ -4,6 +4,7 @@ namespace RedisLock\Tests;
 
 use RedisLock;
 use RedisLock\Tests\Support\Cluster;
+use RedisLock\Tests\Support\PhpProcess;
 use RedisLock\Tests\Support\RedisServer;
 use RedisLock\Tests\Support\RenewTestCase;
 
@@ -78,6 +79,30 @@ final class ClusterFailOverTest extends RenewTestCase
         self::assertSame('released', $idle->ask('release'));
         self::assertSame('held', $patient->answer());
         self::assertLessThan(1.0 + self::SLACK, $patient->ended - $idle->began);
+    }
+
+    public function testAScriptThatEndsFreesWhatOthersServe(): void
+    {
+        $primaries = $this->cluster->primaries();
+        // The one that is down comes first.
+        usort($primaries, fn (RedisServer $one) => $one === $this->primary ? -1 : 1);
+        $keys = array_map($this->cluster->key(...), $primaries);
+        $code = '$locks = array_map(fn ($key) => new RedisLock($key, servers: $argv[1]), array_slice($argv, 2));
+            foreach ($locks as $lock) { $lock->acquire() || exit(1); }
+            echo "held\n";
+            fgets(STDIN);
+            trigger_error("the end", E_USER_ERROR);';
+        $process = PhpProcess::code($code, [$this->address, ...$keys], ['redis_lock.connect_timeout' => 0.2, 'redis_lock.command_timeout' => 0.2]);
+        self::assertSame('held', $process->readLine());
+        // Otherwise the cluster answers nothing while slots are served by nobody.
+        $this->cluster->configure('cluster-require-full-coverage', 'no');
+        $this->primary->kill();
+        $process->writeLine('end');
+        self::assertSame(255, $process->wait());
+        foreach (array_slice($keys, 1) as $i => $key) {
+            self::assertSame(0, $primaries[$i + 1]->command('EXISTS', $key), 'freed');
+        }
+        $this->cluster->configure('cluster-require-full-coverage', 'yes');
     }
 
     public function testOneThatIsSilentHoldsUpNobodyElse(): void

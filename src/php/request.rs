@@ -6,7 +6,7 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::Arc,
@@ -153,9 +153,23 @@ pub extern "C" fn end(_type: i32, _module: i32) -> i32 {
         critical::end();
         KEPT.try_with(RefCell::take).unwrap_or_default().into_iter().for_each(keeper::forget);
     });
-    for entry in LEASES.try_with(RefCell::take).unwrap_or_default() {
+    let server = |entry: &Entry| (Rc::as_ptr(&entry.store), entry.store.store.part(entry.lease.key()));
+    let entries = LEASES.try_with(RefCell::take).unwrap_or_default().into_iter();
+    let entries: Vec<_> = entries.map(|entry| (server(&entry), entry)).collect();
+    let mut left: HashMap<_, usize> = HashMap::new();
+    for (server, _) in &entries {
+        *left.entry(*server).or_default() += 1;
+    }
+    for (server, entry) in entries {
+        // One that is down must not use up the time of the others.
+        let (now, deadline) = (SystemClock.now(), entry.limits.deadline(start));
+        let until = now.plus(deadline.since(now) / u32::try_from(left.len()).unwrap_or(u32::MAX).max(1));
         // Nobody is left to hear of a failure: the key's ttl ends it. A panic ends no other lease's turn.
-        let _ = catch_unwind(AssertUnwindSafe(|| free_now(&entry, entry.limits.deadline(start))));
+        let _ = catch_unwind(AssertUnwindSafe(|| free_now(&entry, until)));
+        if let Some(count) = left.get_mut(&server) {
+            *count -= 1;
+        }
+        left.retain(|_, count| *count > 0);
     }
     0
 }
