@@ -106,7 +106,12 @@ impl Connection {
     /// as the answer.
     pub fn is_usable(&self, now: Moment) -> bool {
         let Ok(fd) = self.fd() else { return false };
-        self.received.unread.is_empty() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
+        !self.has_unread() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
+    }
+
+    /// Whether something that came was not looked at yet.
+    pub fn has_unread(&self) -> bool {
+        !self.received.unread.is_empty()
     }
 
     pub fn fd(&self) -> Result<i32, Trouble> {

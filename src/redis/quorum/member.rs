@@ -171,10 +171,6 @@ impl Member {
     }
 
     fn try_to_ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
-        if round.token.as_ref().is_some_and(|token| self.late.contains(token)) {
-            let why = "an earlier release of this token may still be carried out";
-            return Err(self.endpoint.fault(Cause::Unasked(why.into())));
-        }
         let is_first = matches!(self.state, State::Down(None));
         if let State::Down(why) = &self.state {
             if let Some(why) = why.clone().filter(|_| !must && now < self.not_before) {
@@ -183,6 +179,10 @@ impl Member {
             let probe = why.is_some();
             self.open(probe, round.limits)?;
             self.is_new = self.backoff.is_none();
+        }
+        if round.token.as_ref().is_some_and(|token| self.late.contains(token)) {
+            let why = "an earlier release of this token may still be carried out";
+            return Err(self.endpoint.fault(Cause::Unasked(why.into())));
         }
         self.asked = round.number;
         match &self.state {
@@ -289,8 +289,9 @@ impl Member {
                 Ok(Some(value)) => {
                     self.last_read = now;
                     self.take(value, round, now, answer);
-                    if self.owed.is_empty() {
-                        // Nothing more is to come.
+                    // Nothing more is to come; what has come all the same is no answer.
+                    let has_unread = matches!(&self.state, State::Open(connection) if connection.has_unread());
+                    if self.owed.is_empty() && !has_unread {
                         return;
                     }
                 }
