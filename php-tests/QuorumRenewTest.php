@@ -180,6 +180,11 @@ final class QuorumRenewTest extends QuorumTestCase
             };');
         self::assertSame('held', $keeper->ask('acquire'));
         self::eventually(static fn () => self::stats($keeper)['renewals'] > 0, 'the keeper is at work');
+        foreach ($this->nodes as $node) {
+            // One that is being made at that very moment is not known to be a socket yet.
+            self::eventually(static fn () => count($node->clients()) === 2, 'two connections');
+        }
+        self::assertHasOneThread($keeper);
         $keeper->tell('run return $fork();');
         $over = fn () => $this->nodes[2]->command('EXISTS', 'own') === 1;
         self::eventually($over, 'the child has its own');

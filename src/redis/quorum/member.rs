@@ -289,9 +289,10 @@ impl Member {
                 Ok(Some(value)) => {
                     self.last_read = now;
                     self.take(value, round, now, answer);
-                    // Nothing more is to come; what has come all the same is no answer.
+                    // Nothing more is to come; what has come all the same is no answer. Before a round it is looked at in
+                    // any case: it may be the end.
                     let has_unread = matches!(&self.state, State::Open(connection) if connection.has_unread());
-                    if self.owed.is_empty() && !has_unread {
+                    if round.is_some() && self.owed.is_empty() && !has_unread {
                         return;
                     }
                 }
