@@ -45,10 +45,10 @@ final class QuorumTest extends QuorumTestCase
             'none' => [[], 'must name at least one server'],
             'one twice' => [[$server, 'redis://127.0.0.1:6380', $server], 'must name each server once'],
             'one twice, with another password' => [[$server, 'redis://:secret2@127.0.0.1:6379'], 'must name each server once'],
-            'a bad one' => [[$server, 'redis://127.0.0.1:6380', 'http://secret@127.0.0.1'], 'must be the address of one server'],
+            'a bad one' => [[$server, 'redis://127.0.0.1:6380', 'http://secret@127.0.0.1'], 'must hold addresses, of which number 3 must be the address of a server'],
             'one with a bad part' => [[$server, 'redis://127.0.0.1/secret'], 'must'],
             'an empty one' => [[$server, ''], 'must'],
-            'the one in the process' => [[$server, 'redis://127.0.0.1:6380', 'memory://'], 'must name single servers of Redis only'],
+            'the one in the process' => [[$server, 'redis://127.0.0.1:6380', 'memory://'], 'must name no cluster and no memory://'],
             'no UTF-8' => [[$server, "redis://secret\xff"], 'must be valid UTF-8'],
         ];
     }

@@ -36,16 +36,19 @@ class RedisLock
      *                                 ends all the same.
      * @param int         $minReplicas How many replicas must have confirmed an acquire before it is reported (WAIT, in the
      *                                 same round trip); if they have not within half of redis_lock.command_timeout, the
-     *                                 key is freed again, and ConnectionException says so. 0 to 1000000; only with one
-     *                                 server.
+     *                                 key is freed again, and ConnectionException says so. 0 to 1000000; 0 with a quorum
+     *                                 and with memory://. A refresh or renewal is not confirmed.
      * @param float|null  $restartGuard Seconds for which a server must have been up to grant a lock, at least the longest
      *                                 ttl in use: one that was restarted without what it held must not give it away anew.
      *                                 By the server's own uptime, which a step of its clock falsifies. null: none.
      * @param string|list<string>|null $servers The server: redis://[user:pass@]host:port[/db],
      *                                 rediss://…[?cafile=&cert=&key=], unix:///path[?db=&user=&password=],
-     *                                 redis+sentinel://[user:pass@]host:port,…/name[/db][?sentinel_user=&sentinel_password=]
-     *                                 or memory://. Several in an array: a quorum of independent servers (Redlock), of
-     *                                 which a majority must agree. null: the setting redis_lock.servers.
+     *                                 redis+sentinel://[user:pass@]host:port,…/name[/db][?sentinel_user=&sentinel_password=],
+     *                                 redis+cluster://[user:pass@]host:port,… or memory://. Several in an array: a quorum
+     *                                 of independent servers (Redlock), of which a majority must agree: of any kind but
+     *                                 the last two. There, what goes wrong is a ConnectionException with each server's
+     *                                 reason, and nobody holds the key that no majority has.
+     *                                 null: the setting redis_lock.servers, where spaces stand between several.
      * @param string|null $prefix      Put before the key. null: the setting redis_lock.prefix.
      *
      * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ Redlock
@@ -144,7 +147,7 @@ class RedisLock
      *
      * @return bool true: ours until then. false: no longer ours.
      *
-     * @throws \ValueError                    $ttl is out of range.
+     * @throws \ValueError                    $ttl is out of range, or greater than restartGuard.
      * @throws \RedisLock\Exception           It was extended, but its renewal cannot begin: the system gives no thread.
      * @throws \RedisLock\ConnectionException Whether it was extended is unknown.
      * @throws \RedisLock\CommandException    The server answered with an error.

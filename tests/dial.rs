@@ -252,7 +252,10 @@ fn a_server_that_repeats_the_request_in_its_error_is_not_quoted() {
     let error = unreachable(vote(&format!("redis://:s3cret@127.0.0.1:{}", server.port()), &Host::default(), LIMITS));
     assert!(error.ends_with(": authentication failed: ERR unknown command `AUTH`"), "{error}");
     let Vote::Unknown(fault) = vote(&server.address(), &Host::default(), LIMITS) else { panic!("no error") };
-    assert_eq!(fault.cause, Cause::Answered("ERR unknown command 'SET'".into()));
+    assert_eq!(
+        fault.cause,
+        Cause::Answered("ERR unknown command 'SET' (if it is a Sentinel, the address is redis+sentinel://…)".into())
+    );
     server.finish();
 }
 

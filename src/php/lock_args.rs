@@ -117,7 +117,7 @@ impl LockArgs {
             args.check(self.first + 2, Err(BadValue("needs renew: true".into())))?;
         }
         if options.terms.min_replicas > 0 && !store.may_have_replicas() {
-            let bad = BadValue("must be 0 where the lock is not in one server of Redis with its replicas".into());
+            let bad = BadValue("must be 0 with several servers and with memory://".into());
             args.check(self.first + 6, Err(bad))?;
         }
         if options.terms.restart_guard.is_some_and(|guard| guard < options.terms.ttl.as_duration()) {

@@ -158,7 +158,12 @@ fn release(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
 fn refresh(args: &mut Args, value: &mut Zval) -> Result<(), Stop> {
     args.expect(0, 1)?;
     let ttl = ttl(args, 1)?;
-    value.set_bool(args.this::<RedisLock>()?.refresh(ttl)?);
+    let lock = args.this::<RedisLock>()?;
+    let guard = lock.options.terms.restart_guard;
+    if ttl.is_some_and(|ttl| guard.is_some_and(|guard| ttl.as_duration() > guard)) {
+        args.check(1, Err(BadValue("must not be greater than restartGuard".into())))?;
+    }
+    value.set_bool(lock.refresh(ttl)?);
     Ok(())
 }
 

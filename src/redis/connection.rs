@@ -109,11 +109,11 @@ impl Connection {
     /// as the answer.
     pub fn is_usable(&self, now: Moment) -> bool {
         let Ok(fd) = self.fd() else { return false };
-        !self.is_spent && !self.has_more() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
+        !self.is_spent && !self.has_unread() && (now.since(self.last_used) < FRESH || !poll::has_news(fd))
     }
 
-    /// More came than was read.
-    pub fn has_more(&self) -> bool {
+    /// Whether something that came was not looked at yet.
+    pub fn has_unread(&self) -> bool {
         !self.received.unread.is_empty()
     }
 

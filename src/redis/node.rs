@@ -19,17 +19,22 @@ pub struct Node {
     /// The connection, while nobody uses it. Whoever uses it takes it away: a signal handler that runs meanwhile and
     /// uses a lock itself opens one of its own.
     idle: Cell<Option<Box<Connection>>>,
+    is_of_cluster: bool,
     is_asking: bool,
 }
 
 impl Node {
     pub fn new(endpoint: Arc<Endpoint>) -> Self {
-        Self { endpoint, idle: Cell::new(None), is_asking: false }
+        Self { endpoint, idle: Cell::new(None), is_of_cluster: false, is_asking: false }
+    }
+
+    pub fn of_cluster(endpoint: Arc<Endpoint>) -> Self {
+        Self { is_of_cluster: true, ..Self::new(endpoint) }
     }
 
     /// A node of a cluster, to which others have sent us for this time: before each request it is told so.
     pub fn asking(endpoint: Arc<Endpoint>) -> Self {
-        Self { is_asking: true, ..Self::new(endpoint) }
+        Self { is_asking: true, ..Self::of_cluster(endpoint) }
     }
 
     /// One request, and its reply; where replicas are to confirm it, an array of the reply and how many did.
@@ -128,7 +133,7 @@ impl Node {
                 Err(self.endpoint.fault(Cause::TurnedAway(errors::in_words(&error))))
             }
             Ok(Value::ServerError(error)) => {
-                let cause = errors::cause(&error);
+                let cause = self.explained(errors::cause(&error));
                 // Where the server is found anew, there may be another one by now.
                 if !(self.endpoint.fails_over() && matches!(cause, Cause::NotNow(_))) {
                     self.put_back(connection, call);
@@ -206,6 +211,22 @@ impl Node {
     fn put_back(&self, mut connection: Box<Connection>, call: &Call) {
         connection.used(call.clock.now());
         self.idle.set(Some(connection));
+    }
+
+    /// With what people may have meant, where it is said by a server of another kind than was named.
+    fn explained(&self, cause: Cause) -> Cause {
+        if self.is_of_cluster || self.endpoint.fails_over() {
+            return cause;
+        }
+        match cause {
+            Cause::NotNow(text) if errors::is_redirect(&text) => {
+                Cause::NotNow(format!("{text} (it is a node of a cluster, whose address is redis+cluster://…)"))
+            }
+            Cause::Answered(text) if text.starts_with("ERR unknown command") => {
+                Cause::Answered(format!("{text} (if it is a Sentinel, the address is redis+sentinel://…)"))
+            }
+            cause => cause,
+        }
     }
 
     /// The next request goes on a new connection.

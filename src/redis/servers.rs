@@ -91,7 +91,8 @@ impl Servers {
         }
         let Some(url) = redis::parse_redis_url(address) else {
             return Err(BadValue(format!(
-                "must be the address of one server: {SCHEMES} (write : / @ ? # % in a password as %3A %2F %40 %3F %23 %25)"
+                "must be the address of a server: {SCHEMES}; several in an array, or with spaces between them in the \
+                 setting (write : / @ ? # % in a password as %3A %2F %40 %3F %23 %25)"
             )));
         };
         let query = unique_query(url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())))?;
@@ -120,10 +121,11 @@ impl Servers {
         let servers = match addresses {
             [] => return Err(BadValue("must name at least one server".into())),
             [address] => return Self::parse(address),
-            addresses => addresses.iter().map(|address| match Self::parse(address)? {
-                Self::Redis(server) => Ok(*server),
-                Self::Cluster(_) | Self::Quorum(_) | Self::Memory => {
-                    Err(BadValue("must name single servers of Redis only, where it names several".into()))
+            addresses => addresses.iter().enumerate().map(|(at, address)| match Self::parse(address) {
+                Err(bad) => Err(BadValue(format!("must hold addresses, of which number {} {bad}", at + 1))),
+                Ok(Self::Redis(server)) => Ok(*server),
+                Ok(Self::Cluster(_) | Self::Quorum(_) | Self::Memory) => {
+                    Err(BadValue("must name no cluster and no memory:// where it names several".into()))
                 }
             }),
         };

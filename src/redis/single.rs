@@ -42,7 +42,7 @@ impl Single {
     /// A node of a cluster. `is_asking`: one to which others have sent us for this time.
     pub(super) fn of_cluster(server: Server, scripts: Rc<Scripts>, is_asking: bool) -> Self {
         let endpoint = Arc::new(Endpoint::new(server));
-        let node = if is_asking { Node::asking(endpoint.clone()) } else { Node::new(endpoint.clone()) };
+        let node = if is_asking { Node::asking(endpoint.clone()) } else { Node::of_cluster(endpoint.clone()) };
         let subscriber = Subscriber::of_cluster(endpoint.clone());
         Self { node, scripts, subscriber, is_in_doubt: Cell::new(false), endpoint }
     }

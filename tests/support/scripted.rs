@@ -58,6 +58,13 @@ impl Listener {
             thread::sleep(ms(1));
         }
     }
+
+    /// None: nobody connects within a moment.
+    pub fn accept_now(&self) -> Option<Peer> {
+        self.0.set_nonblocking(true).unwrap();
+        thread::sleep(ms(1));
+        self.0.accept().ok().map(|(stream, _)| Peer::new(stream))
+    }
 }
 
 pub struct Peer(pub TcpStream);
@@ -73,26 +80,36 @@ impl Peer {
 
     /// The next request, as the words it consists of.
     pub fn request(&mut self) -> Vec<Vec<u8>> {
-        let count = self.number_after(b'*');
+        self.next_request().expect("no request")
+    }
+
+    /// None: the client has closed the connection.
+    pub fn next_request(&mut self) -> Option<Vec<Vec<u8>>> {
+        let count = self.number_after(b'*')?;
         (0..count)
             .map(|_| {
-                let mut word = vec![0; self.number_after(b'$') + 2];
-                self.0.read_exact(&mut word).unwrap();
+                let mut word = vec![0; self.number_after(b'$')? + 2];
+                self.0.read_exact(&mut word).ok()?;
                 assert_eq!(word.split_off(word.len() - 2), b"\r\n");
-                word
+                Some(word)
             })
             .collect()
     }
 
-    fn number_after(&mut self, kind: u8) -> usize {
+    fn number_after(&mut self, kind: u8) -> Option<usize> {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
             let mut byte = [0];
-            self.0.read_exact(&mut byte).unwrap();
+            self.0.read_exact(&mut byte).ok()?;
             line.push(byte[0]);
         }
         assert_eq!(line[0], kind);
-        std::str::from_utf8(&line[1..line.len() - 2]).unwrap().parse().unwrap()
+        std::str::from_utf8(&line[1..line.len() - 2]).unwrap().parse().ok()
+    }
+
+    /// To a client that may not want it any more.
+    pub fn answer(&mut self, bytes: &[u8]) {
+        let _ = self.0.write_all(bytes);
     }
 
     pub fn send(&mut self, bytes: &[u8]) {

@@ -144,7 +144,7 @@ impl Member {
         self.was_asked = false;
         self.is_new = false;
         self.asked = 0;
-        let has_more = matches!(&self.state, State::Open(connection) if connection.has_more());
+        let has_more = matches!(&self.state, State::Open(connection) if connection.has_unread());
         if has_more || !self.owed.is_empty() || now.since(self.last_read) >= FRESH {
             self.go_on(None, now, &mut |_, _| {});
         }
@@ -193,10 +193,6 @@ impl Member {
     }
 
     fn try_to_ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
-        if round.token.as_ref().is_some_and(|token| self.abstains(token)) {
-            let why = "an earlier release of this token may still be carried out";
-            return Err(self.endpoint.fault(Cause::Unasked(why.into())));
-        }
         let is_first = matches!(self.state, State::Down(None));
         if let State::Down(why) = &self.state {
             if let Some(why) = why.clone().filter(|_| !must && now < self.not_before) {
@@ -205,6 +201,10 @@ impl Member {
             let probe = why.is_some();
             self.open(probe, round.limits)?;
             self.is_new = self.backoff.is_none();
+        }
+        if round.token.as_ref().is_some_and(|token| self.abstains(token)) {
+            let why = "an earlier release of this token may still be carried out";
+            return Err(self.endpoint.fault(Cause::Unasked(why.into())));
         }
         self.asked = round.number;
         match &self.state {
@@ -318,8 +318,10 @@ impl Member {
                 Ok(Some(value)) => {
                     self.last_read = now;
                     self.take(value, round, now, answer);
-                    if self.owed.is_empty() {
-                        // Nothing more is to come.
+                    // Nothing more is to come; what has come all the same is no answer. Before a round it is looked at in
+                    // any case: it may be the end.
+                    let has_unread = matches!(&self.state, State::Open(connection) if connection.has_unread());
+                    if round.is_some() && self.owed.is_empty() && !has_unread {
                         return;
                     }
                 }
