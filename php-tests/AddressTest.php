@@ -46,6 +46,7 @@ final class AddressTest extends LockTestCase
             'redis+sentinel://:hidden@127.0.0.1/ma in', 'redis+sentinel://127.0.0.1/main?password=hidden', 'redis+sentinel://127.0.0.1/main?sentinel_user=u',
             'redis+cluster://:hidden@', 'redis+cluster://u@127.0.0.1', 'redis+cluster://:hidden@127.0.0.1,,', 'redis+cluster://:hidden@127.0.0.1/1',
             'redis+cluster://:hidden@127.0.0.1?cafile=/a', 'rediss+cluster://:hidden@127.0.0.1',
+            "redis://:hidden@127.0.0.1:6379\n", "unix:///path\0", 'redis+sentinel://:hidden@127.0.0.1,:hidden@127.0.0.2/main',
             'redis://127.0.0.1,redis://127.0.0.2', 'redis://127.0.0.1, 127.0.0.2', "\xff",
             str_repeat('redis://', 10_000)];
         $rows = [];

@@ -4,6 +4,7 @@ namespace RedisLock\Tests;
 
 use PHPUnit\Framework\Attributes\DataProvider;
 use RedisLock;
+use RedisLock\ConnectionException;
 use RedisLock\LockTimeoutException;
 use RedisLock\Tests\Support\PhpProcess;
 use RedisLock\Tests\Support\QuorumTestCase;
@@ -97,6 +98,56 @@ final class QuorumTest extends QuorumTestCase
         $first = 'changed later';
         self::assertTrue($lock->acquire());
         $this->assertOnAll($lock);
+    }
+
+    /** What an array refers to may be gone when a later argument is converted. */
+    public function testAddressesAreCopied(): void
+    {
+        foreach ([0, 1] as $last) {
+            $address = str_repeat('redis://127.0.0.1:', 1) . (6380 + $last);
+            $addresses = ['redis://127.0.0.1:6379', &$address];
+            $prefix = new class($address) {
+                public function __construct(private string &$address)
+                {
+                }
+
+                public function __toString(): string
+                {
+                    $this->address = str_repeat('x', 1_000);
+
+                    return 'prefix:';
+                }
+            };
+            self::assertSame('key', (new RedisLock('key', servers: $addresses, prefix: $prefix))->getKey());
+            self::assertSame(1_000, strlen($address));
+        }
+    }
+
+    /** One that has just forgotten, one that is silent, and one that knows: nobody can say who holds it. */
+    public function testWhoHoldsItIsNotSaidWhereItIsNotKnown(): void
+    {
+        $this->setting('command_timeout', 0.3);
+        $servers = $this->quorum();
+        $lock = new RedisLock('key', 30, servers: $servers);
+        self::assertTrue($lock->acquire());
+        $this->assertOnAll($lock);
+        $this->nodes[2]->flush();
+        $this->nodes[1]->kill(SIGSTOP);
+        foreach ([$lock->getHolder(...), $lock->forceRelease(...)] as $call) {
+            self::assertInstanceOf(ConnectionException::class, self::caught($call));
+        }
+        $this->nodes[1]->kill(SIGCONT);
+        // Until it has been tried again.
+        self::eventually(static function () use ($lock): bool {
+            try {
+                return $lock->getHolder()['pid'] === getmypid();
+            } catch (ConnectionException) {
+                return false;
+            }
+        }, 'it is known who holds it');
+        self::assertTrue($lock->isAcquired());
+        self::assertTrue($lock->forceRelease());
+        self::assertNull($lock->getHolder());
     }
 
     public function testAllThatALockDoes(): void

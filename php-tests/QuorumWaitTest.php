@@ -146,6 +146,23 @@ final class QuorumWaitTest extends QuorumTestCase
         $waiter->kill();
     }
 
+    /** No node is ever down, but each connection is closed again and again, also where something was to be freed. */
+    public function testAWaitOutlivesItsConnections(): void
+    {
+        $servers = $this->quorum();
+        $holder = $this->holder(implode(' ', $servers));
+        $waiter = $this->contender(implode(' ', $servers));
+        $waiter->tell('acquire 30');
+        for ($i = 0, $until = self::now() + 3.0; self::now() < $until; $i++) {
+            $this->nodes[$i % 3]->killClients();
+            usleep(20_000);
+        }
+        self::assertSame('released', $holder->ask('release'));
+        self::assertSame('held', $waiter->answer());
+        self::assertSame('released', $waiter->ask('release'));
+        $this->assertNoKeys();
+    }
+
     public function testAWaiterThatIsKilledLeavesNothing(): void
     {
         $servers = implode(' ', $this->quorum());

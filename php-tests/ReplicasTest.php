@@ -70,6 +70,25 @@ final class ReplicasTest extends WaitTestCase
         self::assertFalse((new RedisLock('key', minReplicas: 1, servers: $this->primary->tcp()))->isAcquired());
     }
 
+    /** Nor is the answer that is still to come taken for another's. */
+    public function testBusyIsSaidAtOnceWhereReplicasAreMissing(): void
+    {
+        $this->setting('command_timeout', 10);
+        [, $two] = $this->replicas(2);
+        $two->kill(SIGSTOP);
+        $address = $this->primary->tcp();
+        $holder = new RedisLock('key', 30, servers: $address);
+        self::assertTrue($holder->acquire());
+        $lock = new RedisLock('key', 30, minReplicas: 2, servers: $address);
+        for ($i = 0; $i < 5; $i++) {
+            [$acquired, $seconds] = self::timed(static fn () => $lock->acquire($i % 2 * 0.1));
+            self::assertFalse($acquired);
+            self::assertLessThan(0.1 + self::SLACK, $seconds, 'WAIT would take 5 s');
+        }
+        self::assertTrue($holder->isAcquired());
+        self::assertTrue($holder->release());
+    }
+
     public function testTooFewConfirmAndItIsFreeAgain(): void
     {
         $this->setting('command_timeout', 0.6);

@@ -81,10 +81,13 @@ final class RestartGuardTest extends QuorumTestCase
 
     public function testAServerThatDoesNotSayItsAge(): void
     {
-        $servers = $this->quorum(1);
-        $this->nodes[0]->command('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-info');
-        $address = $this->nodes[0]->tcp('app:secret');
-        foreach ([$address, [$address, ...array_map(fn () => $this->server()->tcp(), range(1, 2))]] as $servers) {
+        $this->quorum();
+        foreach ([0, 1] as $i) {
+            $this->nodes[$i]->command('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-info');
+        }
+        // Of any two that settle it, one is not told.
+        $all = [$this->nodes[0]->tcp('app:secret'), $this->nodes[1]->tcp('app:secret'), $this->nodes[2]->tcp()];
+        foreach ([$all[0], $all] as $servers) {
             $lock = new RedisLock('key', 1.0, restartGuard: 600, servers: $servers);
             $e = self::caught(static fn () => $lock->acquire());
             self::assertSame(ConnectionException::class, $e::class);
@@ -105,6 +108,7 @@ final class RestartGuardTest extends QuorumTestCase
             ['restartGuard', static fn () => new RedisLock('key', 2.0, restartGuard: NAN, servers: $server)],
             ['restartGuard', static fn () => new RedisLock('key', 2.0, restartGuard: -1, servers: $server)],
             ['ttl', static fn () => (new RedisLockFactory($server, ttl: 2.0, restartGuard: 3))->createLock('key', ttl: 4)],
+            ['ttl', static fn () => RedisLock::restore('key', 'token', 2.0, restartGuard: 3, servers: $server)->refresh(3.1)],
         ] as $number => [$parameter, $call]) {
             $e = self::caught($call);
             self::assertSame(\ValueError::class, $e::class, "call $number");

@@ -96,9 +96,13 @@ impl Node {
         let rest = || keys.iter().copied().chain(arguments.iter().copied().flatten());
         self.exchange(call, care, |connection, attempt| {
             let known = [b"EVALSHA", script.sha().as_bytes(), &count];
+            let whole = [&b"EVAL"[..], script.text().as_bytes(), &count];
+            if care.replicas > 0 {
+                // To hear that it is not known would take as long as replicas that are missing are waited for.
+                return self.request(connection, attempt, care, whole.into_iter().chain(rest()));
+            }
             match self.request(connection, attempt, care, known.into_iter().chain(rest()))? {
                 Value::ServerError(error) if error.code() == "NOSCRIPT" => {
-                    let whole = [b"EVAL", script.text().as_bytes(), &count];
                     self.request(connection, attempt, care, whole.into_iter().chain(rest()))
                 }
                 reply => Ok(reply),
