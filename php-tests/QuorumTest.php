@@ -49,7 +49,7 @@ final class QuorumTest extends QuorumTestCase
             'a bad one' => [[$server, 'redis://127.0.0.1:6380', 'http://secret@127.0.0.1'], 'must hold addresses, of which number 3 must be the address of a server'],
             'one with a bad part' => [[$server, 'redis://127.0.0.1/secret'], 'must'],
             'an empty one' => [[$server, ''], 'must'],
-            'the one in the process' => [[$server, 'redis://127.0.0.1:6380', 'memory://'], 'must name no cluster and no memory://'],
+            'the one in the process' => [[$server, 'redis://127.0.0.1:6380', 'memory://'], 'must name no cluster and no memory'],
             'no UTF-8' => [[$server, "redis://secret\xff"], 'must be valid UTF-8'],
         ];
     }

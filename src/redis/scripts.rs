@@ -105,3 +105,34 @@ impl Scripts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_place_is_left_to_be_filled() {
+        let (Scripts { ask, leave, refresh, occupant }, quorum) = (Scripts::new(), QuorumScripts::new());
+        let cluster = Scripts::of_cluster();
+        let all = [ask, leave, refresh, occupant, cluster.ask, cluster.leave, cluster.refresh, renew()];
+        for text in all.iter().map(Script::text).chain([quorum.free.text(), quorum.raise.text()]) {
+            let is_hole =
+                |window: &[u8]| window[0] == b'{' && window[1].is_ascii_uppercase() && window[2].is_ascii_uppercase();
+            assert!(!text.as_bytes().windows(3).any(is_hole), "{text}");
+            assert!(!text.contains("--[[offer") && !text.contains("--[[not_ours"), "{text}");
+        }
+    }
+
+    /// What is replaced by its text: a change there that is none here must not go unseen.
+    #[test]
+    fn in_a_cluster_both_kinds_of_channels_are_counted_and_told() {
+        let Scripts { ask, leave, .. } = Scripts::of_cluster();
+        for script in [ask, leave] {
+            let text = script.text();
+            let rest = text.replace(include_str!("cluster/channels.lua"), "");
+            assert!(rest.len() < text.len() && rest.contains("numsub("), "{text}");
+            assert!(!rest.contains("'NUMSUB'") && !rest.contains("'PUBLISH'"), "{text}");
+            assert!(!rest.contains("redis.pcall('EXISTS', KEYS[2]) ~="), "{text}");
+        }
+    }
+}

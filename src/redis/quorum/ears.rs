@@ -10,13 +10,13 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     os::fd::RawFd,
     rc::Rc,
-    sync::{Arc, mpsc::TryRecvError},
+    sync::Arc,
     time::Duration,
 };
 
+use super::opener::Opener;
 use crate::{
     lock::{
-        backoff::Backoff,
         keys::Key,
         options::{Limits, Poll},
         ports::{Call, Cause, Clock, Fault, Interrupt, Subscription, Woken},
@@ -26,10 +26,9 @@ use crate::{
     },
     redis::{
         channels::{Channels, Hearing},
-        connection::Connection,
         endpoint::Endpoint,
     },
-    sys::{clock::SystemClock, poll, threads::Task},
+    sys::{clock::SystemClock, poll},
 };
 
 /// Between connections to a node that are in vain.
@@ -53,11 +52,8 @@ pub struct Ears(RefCell<Vec<Ear>>);
 
 /// What is heard of one node.
 struct Ear {
-    endpoint: Arc<Endpoint>,
+    opener: Opener,
     channels: Channels,
-    opening: Option<Task<Result<Box<Connection>, Fault>>>,
-    backoff: Option<Backoff>,
-    not_before: Moment,
     /// Why nothing is heard.
     fault: Option<Fault>,
 }
@@ -65,11 +61,8 @@ struct Ear {
 impl Ears {
     pub fn new(endpoints: &[Arc<Endpoint>]) -> Rc<Self> {
         let ear = |endpoint: &Arc<Endpoint>| Ear {
-            endpoint: endpoint.clone(),
+            opener: Opener::new(endpoint.clone(), RETRIES),
             channels: Channels::default(),
-            opening: None,
-            backoff: None,
-            not_before: Moment::from_nanos(0),
             fault: None,
         };
         Rc::new(Self(RefCell::new(endpoints.iter().map(ear).collect())))
@@ -99,63 +92,43 @@ impl Ear {
         let was_connected = self.channels.is_connected();
         self.channels.exchange();
         if was_connected && !self.channels.is_connected() {
-            self.pause(now);
+            self.opener.pause(now);
         }
-        match self.opening.as_ref().map(Task::take) {
-            None | Some(Err(TryRecvError::Empty)) => {}
-            Some(Ok(Ok(connection))) => {
-                self.channels.connect(connection);
-                self.opening = None;
-            }
-            Some(failed) => {
-                self.fault = failed.ok().and_then(Result::err);
-                self.opening = None;
-                self.pause(now);
-            }
+        match self.opener.take(now) {
+            None => {}
+            Some(Ok(connection)) => self.channels.connect(connection),
+            Some(Err(fault)) => self.fault = Some(fault),
         }
-        if !self.channels.is_connected() && self.opening.is_none() && now >= self.not_before {
-            let endpoint = self.endpoint.clone();
-            let task = Task::start(move |interrupt| {
-                let until = SystemClock.now().plus(limits.grace());
-                endpoint.connect(&Call { until, limits, clock: &SystemClock, interrupt })
-            });
-            match task {
-                Ok(task) => self.opening = Some(task),
-                Err(_) => self.pause(now),
-            }
+        let is_to_be_opened = !self.channels.is_connected() && !self.opener.is_opening();
+        if is_to_be_opened && self.opener.is_due(now) && self.opener.open(false, limits).is_err() {
+            self.opener.pause(now);
         }
         match self.channels.hearing(channel) {
             Hearing::No if self.channels.is_connected() => {
                 self.channels.ask_for(channel);
                 Hearing::AskedFor
             }
-            Hearing::No if self.opening.is_some() => Hearing::AskedFor,
+            Hearing::No if self.opener.is_opening() => Hearing::AskedFor,
             Hearing::Yes => {
-                self.backoff = None;
+                self.opener.is_of_use();
                 Hearing::Yes
             }
             other => other,
         }
     }
 
-    fn pause(&mut self, now: Moment) {
-        let seed = || now.as_nanos() ^ u64::from(std::process::id()) << 32;
-        let pause = self.backoff.get_or_insert_with(|| Backoff::new(RETRIES, seed())).pause();
-        self.not_before = now.plus(pause);
-    }
-
     fn awaited(&mut self) -> Option<(RawFd, i16)> {
-        match &self.opening {
-            Some(task) => Some((task.fd(), libc::POLLIN)),
+        match self.opener.fd() {
+            Some(fd) => Some((fd, libc::POLLIN)),
             None => self.channels.awaited(),
         }
     }
 
     fn fault(&self, channel: &[u8]) -> Fault {
         match (self.channels.hearing(channel), &self.fault) {
-            (Hearing::Refused(cause), _) => self.endpoint.fault(cause),
+            (Hearing::Refused(cause), _) => self.opener.fault(cause),
             (_, Some(fault)) => fault.clone(),
-            _ => self.endpoint.fault(Cause::NoAnswer("it does not answer to a subscription".into())),
+            _ => self.opener.fault(Cause::NoAnswer("it does not answer to a subscription".into())),
         }
     }
 }

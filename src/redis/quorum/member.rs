@@ -3,34 +3,20 @@
 //!
 //! A node that was down or silent is remembered as such, and is tried again meanwhile, by a thread.
 
-use std::{
-    collections::VecDeque,
-    os::fd::RawFd,
-    sync::{Arc, mpsc::TryRecvError},
-    time::Duration,
-};
+use std::{collections::VecDeque, os::fd::RawFd, sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 
-use super::question::Question;
+use super::{debts::Debts, opener::Opener, question::Question};
 use crate::{
     lock::{
-        backoff::Backoff,
         error::seconds,
         options::{Limits, Poll},
-        ports::{Call, Cause, Clock, Fault},
+        ports::{Cause, Fault},
         time::Moment,
         token::Token,
     },
-    redis::{
-        care,
-        connection::Connection,
-        endpoint::Endpoint,
-        errors,
-        scripts::Script,
-        socket::{Attempt, Trouble},
-    },
-    sys::{clock::SystemClock, threads::Task},
+    redis::{care, connection::Connection, endpoint::Endpoint, errors, scripts::Script, socket::Trouble},
 };
 
 /// Between tries of a node that is down.
@@ -39,8 +25,6 @@ const RETRIES: Poll = Poll { min: Duration::from_millis(50), max: Duration::from
 const FRESH: Duration = Duration::from_micros(100);
 /// A node that owes more answers is asked nothing more, but to free what it may hold.
 const MOST_OWED: usize = 256;
-/// Tokens and releases that are remembered. There are as many at a time as locks that one thread holds or waits for.
-const MOST_REMEMBERED: usize = 256;
 
 /// Questions that are put to all nodes at the same time.
 pub struct Round {
@@ -70,7 +54,7 @@ pub enum Ballot {
 }
 
 pub struct Member {
-    endpoint: Arc<Endpoint>,
+    opener: Opener,
     state: State,
     /// The answers that are to come, in this order.
     owed: VecDeque<Owed>,
@@ -84,16 +68,9 @@ pub struct Member {
     broke_in: u64,
     /// Scripts whose text it was given on this connection.
     known: Vec<Arc<Script>>,
-    /// Tokens that it was asked to give a key to, and has not been seen to free it since.
-    may_hold: VecDeque<Token>,
-    /// What frees keys that it may hold: the connection was lost, or there was none.
-    unfreed: VecDeque<Arc<Question>>,
-    /// Tokens that a release, whose connection was lost, may yet free: what is granted to them is not to be believed.
-    late: VecDeque<Token>,
+    debts: Debts,
     /// What was wrong with it last, unless it has answered since.
     trouble: Option<Fault>,
-    backoff: Option<Backoff>,
-    not_before: Moment,
     last_read: Moment,
     /// When it is taken to be silent in this round.
     due: Moment,
@@ -102,7 +79,7 @@ pub struct Member {
 enum State {
     /// None: it was never tried.
     Down(Option<Fault>),
-    Opening(Task<Result<Box<Connection>, Fault>>),
+    Opening,
     Open(Box<Connection>),
 }
 
@@ -119,7 +96,7 @@ enum What {
 impl Member {
     pub fn new(endpoint: Arc<Endpoint>) -> Self {
         Self {
-            endpoint,
+            opener: Opener::new(endpoint, RETRIES),
             state: State::Down(None),
             owed: VecDeque::new(),
             is_sending: false,
@@ -128,12 +105,8 @@ impl Member {
             is_new: false,
             broke_in: 0,
             known: Vec::new(),
-            may_hold: VecDeque::new(),
-            unfreed: VecDeque::new(),
-            late: VecDeque::new(),
+            debts: Debts::default(),
             trouble: None,
-            backoff: None,
-            not_before: Moment::from_nanos(0),
             last_read: Moment::from_nanos(0),
             due: Moment::NEVER,
         }
@@ -151,14 +124,14 @@ impl Member {
         let silent = self.owed.front().is_some_and(|first| now >= first.sent.plus(limits.command));
         if silent {
             let cause = Cause::NoAnswer(format!("nothing came within {}", seconds(limits.command)));
-            self.lost(self.endpoint.fault(cause));
-            self.pause(now);
+            self.lost(self.opener.fault(cause));
+            self.opener.pause(now);
         }
     }
 
     /// Whether it may yet take back what it grants to this token.
     pub fn abstains(&self, token: &Token) -> bool {
-        self.late.contains(token)
+        self.debts.may_take_back(token)
     }
 
     /// Whether it can be asked now, and is expected to answer.
@@ -170,7 +143,7 @@ impl Member {
     /// Whether the question will be put to it as soon as there is a connection, for the first time or in place of one that
     /// died while idle.
     pub fn is_new(&self) -> bool {
-        self.is_new && matches!(self.state, State::Opening(_))
+        self.is_new && matches!(self.state, State::Opening)
     }
 
     /// Puts the round's questions to it. True: it is to be waited for; false: it is not, but may answer. The error: it is
@@ -178,16 +151,12 @@ impl Member {
     pub fn ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
         let asked = self.try_to_ask(round, must, now);
         self.due = now.plus(round.limit);
-        if matches!(self.state, State::Opening(_)) {
+        if matches!(self.state, State::Opening) {
             self.due = self.due.plus(round.limits.connect.min(round.limit));
         }
         if asked.is_err() || !matches!(self.state, State::Open(_)) {
             // What it may hold is to be freed whenever it is back.
-            for free in &round.questions {
-                if free.ends.as_ref().is_some_and(|token| self.may_hold.contains(token)) {
-                    self.remember(free.clone());
-                }
-            }
+            round.questions.iter().for_each(|free| self.debts.is_to_be_freed(free));
         }
         asked
     }
@@ -195,52 +164,32 @@ impl Member {
     fn try_to_ask(&mut self, round: &Round, must: bool, now: Moment) -> Result<bool, Fault> {
         let is_first = matches!(self.state, State::Down(None));
         if let State::Down(why) = &self.state {
-            if let Some(why) = why.clone().filter(|_| !must && now < self.not_before) {
+            if let Some(why) = why.clone().filter(|_| !must && !self.opener.is_due(now)) {
                 return Err(why);
             }
             let probe = why.is_some();
-            self.open(probe, round.limits)?;
-            self.is_new = self.backoff.is_none();
+            self.opener.open(probe, round.limits)?;
+            self.state = State::Opening;
+            self.is_new = !self.opener.is_in_trouble();
         }
         if round.token.as_ref().is_some_and(|token| self.abstains(token)) {
             let why = "an earlier release of this token may still be carried out";
-            return Err(self.endpoint.fault(Cause::Unasked(why.into())));
+            return Err(self.opener.fault(Cause::Unasked(why.into())));
         }
         self.asked = round.number;
         match &self.state {
             State::Open(_) if self.owed.len() >= MOST_OWED => {
                 self.asked = 0;
-                Err(self.endpoint.fault(Cause::Unasked("it owes too many answers".into())))
+                Err(self.opener.fault(Cause::Unasked("it owes too many answers".into())))
             }
             State::Open(_) => {
                 let is_up = self.is_up(round.limit, now);
                 self.put(round, now);
                 Ok(is_up || must)
             }
-            State::Opening(_) => Ok(is_first || must || self.backoff.is_none()),
+            State::Opening => Ok(is_first || must || !self.opener.is_in_trouble()),
             State::Down(_) => Ok(false),
         }
-    }
-
-    fn open(&mut self, probe: bool, limits: Limits) -> Result<(), Fault> {
-        let endpoint = self.endpoint.clone();
-        let task = Task::start(move |interrupt| {
-            let until = SystemClock.now().plus(limits.grace());
-            let call = Call { until, limits, clock: &SystemClock, interrupt };
-            let mut connection = endpoint.connect(&call)?;
-            if probe {
-                // One that hangs takes connections still. Whatever it answers, it answers.
-                let attempt = Attempt::unless_stopped(&call, limits.command);
-                let answer = connection.request(&attempt, [&b"PING"[..]].into_iter());
-                answer.map_err(|trouble| endpoint.fault(Cause::NoAnswer(trouble.to_string())))?;
-            }
-            Ok(connection)
-        });
-        match task {
-            Ok(task) => self.state = State::Opening(task),
-            Err(error) => return Err(self.endpoint.fault(Cause::Unreachable(error.to_string()))),
-        }
-        Ok(())
     }
 
     /// Sends the questions of a round.
@@ -258,8 +207,8 @@ impl Member {
             let what = What::Answer { question: question.clone(), round: round.number, index };
             self.owed.push_back(Owed { sent: now, what });
         }
-        if let Some(token) = round.token.as_ref().filter(|token| !self.may_hold.contains(token)) {
-            keep_newest(&mut self.may_hold, token.clone());
+        if let Some(token) = &round.token {
+            self.debts.was_asked(token);
         }
         self.was_asked = true;
         self.send();
@@ -285,7 +234,7 @@ impl Member {
             self.owed.push_back(Owed { sent: now, what });
             self.send();
         } else {
-            self.remember(free.clone());
+            self.debts.is_to_be_freed(free);
         }
     }
 
@@ -295,20 +244,10 @@ impl Member {
 
     /// Goes on as far as it can. `answer`: takes the answers to the questions of the round.
     pub fn go_on(&mut self, round: Option<&Round>, now: Moment, answer: &mut dyn FnMut(usize, Ballot)) {
-        if let State::Opening(task) = &self.state {
-            match task.take() {
-                Ok(Ok(connection)) => self.opened(connection, round, now),
-                Ok(Err(fault)) => {
-                    self.lost(fault);
-                    self.pause(now);
-                }
-                Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => {
-                    let cause = Cause::Unreachable("the connection could not be opened".into());
-                    self.lost(self.endpoint.fault(cause));
-                    self.pause(now);
-                }
-            }
+        match self.opener.take(now) {
+            None => {}
+            Some(Ok(connection)) => self.opened(connection, round, now),
+            Some(Err(fault)) => self.lost(fault),
         }
         if self.is_sending {
             self.send();
@@ -335,7 +274,7 @@ impl Member {
         let round = round.filter(|round| round.number == self.asked);
         let is_asked =
             |free: &Arc<Question>| round.is_some_and(|round| round.questions.iter().any(|one| Arc::ptr_eq(one, free)));
-        for free in std::mem::take(&mut self.unfreed).into_iter().filter(|free| !is_asked(free)) {
+        for free in self.debts.take_unfreed().into_iter().filter(|free| !is_asked(free)) {
             connection.add_packed(&free.with_text());
             let what = What::Answer { question: free, round: 0, index: 0 };
             self.owed.push_back(Owed { sent: now, what });
@@ -381,13 +320,14 @@ impl Member {
             }
             Value::ServerError(error) if matches!(errors::cause(error), Cause::NotNow(_)) => {
                 // It is not the one to ask, or not yet; the next connection may lead to the one that is.
-                self.lost(self.endpoint.fault(errors::cause(error)));
-                self.pause(now);
+                self.lost(self.opener.fault(errors::cause(error)));
+                self.opener.pause(now);
             }
             _ => {
-                (self.backoff, self.trouble) = (None, None);
+                self.opener.is_of_use();
+                self.trouble = None;
                 if let (Some(token), Value::Int(_)) = (&question.ends, &value) {
-                    self.may_hold.retain(|held| held != token);
+                    self.debts.has_freed(token);
                 }
                 if let Some(round) = round {
                     let too_young = self.is_too_young(round, now);
@@ -400,7 +340,7 @@ impl Member {
     fn is_too_young(&self, round: &Round, now: Moment) -> Option<Fault> {
         let State::Open(connection) = &self.state else { return None };
         let why = care::too_young(connection.started.as_ref()?, round.guard?, now)?;
-        Some(self.endpoint.fault(Cause::Unasked(why)))
+        Some(self.opener.fault(Cause::Unasked(why)))
     }
 
     /// What came is no answer to a question.
@@ -409,8 +349,8 @@ impl Member {
             Value::ServerError(error) => Cause::Unreachable(errors::in_words(error)),
             _ => Cause::NoAnswer("what came is no answer to the request".into()),
         };
-        self.lost(self.endpoint.fault(cause));
-        self.pause(now);
+        self.lost(self.opener.fault(cause));
+        self.opener.pause(now);
     }
 
     /// Its connection was closed in the middle of this round.
@@ -420,7 +360,7 @@ impl Member {
 
     fn broke(&mut self, trouble: &Trouble) {
         self.broke_in = self.asked;
-        self.lost(self.endpoint.fault(Cause::NoAnswer(trouble.to_string())));
+        self.lost(self.opener.fault(Cause::NoAnswer(trouble.to_string())));
     }
 
     /// There is no connection any more.
@@ -432,33 +372,14 @@ impl Member {
             if let What::Answer { question, .. } = what
                 && question.ends.is_some()
             {
-                self.may_run_late(question);
+                self.debts.may_be_late(question);
             }
         }
     }
 
-    /// It was sent, and may run whenever it likes.
-    fn may_run_late(&mut self, free: Arc<Question>) {
-        if let Some(token) = &free.ends {
-            keep_newest(&mut self.late, token.clone());
-        }
-        self.remember(free);
-    }
-
-    fn remember(&mut self, free: Arc<Question>) {
-        keep_newest(&mut self.unfreed, free);
-    }
-
-    /// Not to be tried for a while.
-    fn pause(&mut self, now: Moment) {
-        let seed = || now.as_nanos() ^ u64::from(std::process::id()) << 32;
-        let pause = self.backoff.get_or_insert_with(|| Backoff::new(RETRIES, seed())).pause();
-        self.not_before = now.plus(pause);
-    }
-
     /// Of what is no answer to the question that was put.
     pub fn misunderstood(&self, value: &Value) -> Fault {
-        self.endpoint.fault(match value {
+        self.opener.fault(match value {
             Value::ServerError(error) => errors::cause(error),
             _ => Cause::NoAnswer("what came is no answer to the request".into()),
         })
@@ -468,18 +389,18 @@ impl Member {
     pub fn fault(&self) -> Option<&Fault> {
         match &self.state {
             State::Down(fault) => fault.as_ref(),
-            State::Opening(_) | State::Open(_) => None,
+            State::Opening | State::Open(_) => None,
         }
     }
 
     /// Of one that has not answered in time.
     pub fn silence(&self, limit: Duration) -> Fault {
-        if let (State::Opening(_), Some(trouble)) = (&self.state, &self.trouble) {
+        if let (State::Opening, Some(trouble)) = (&self.state, &self.trouble) {
             return trouble.clone();
         }
         let limit = seconds(limit);
-        self.endpoint.fault(match &self.state {
-            State::Opening(_) => Cause::Unreachable(format!("it could not be reached within {limit}")),
+        self.opener.fault(match &self.state {
+            State::Opening => Cause::Unreachable(format!("it could not be reached within {limit}")),
             State::Down(_) | State::Open(_) => Cause::NoAnswer(format!("nothing came within {limit}")),
         })
     }
@@ -488,19 +409,12 @@ impl Member {
     pub fn awaited(&self) -> Option<(RawFd, i16)> {
         match &self.state {
             State::Down(_) => None,
-            State::Opening(task) => Some((task.fd(), libc::POLLIN)),
+            State::Opening => self.opener.fd().map(|fd| (fd, libc::POLLIN)),
             State::Open(connection) => {
                 let events = if self.is_sending { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
                 connection.fd().ok().map(|fd| (fd, events))
             }
         }
-    }
-}
-
-fn keep_newest<T>(list: &mut VecDeque<T>, one: T) {
-    list.push_back(one);
-    if list.len() > MOST_REMEMBERED {
-        list.pop_front();
     }
 }
 

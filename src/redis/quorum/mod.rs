@@ -4,9 +4,11 @@
 //! All are asked at the same time, and a call is over as soon as its outcome is certain. What was won in vain is freed
 //! again, on the connection that it was asked for on, so that a node that is late carries out both, in this order.
 
+mod debts;
 mod ears;
 mod ensemble;
 mod member;
+mod opener;
 mod question;
 mod renewer;
 
