@@ -161,13 +161,15 @@ final class QuorumRenewTest extends QuorumTestCase
             ini_set("display_errors", "0");
             $lock = new RedisLock($key, (float) $ttl, renew: true, servers: $address);
             $sockets = fn () => count(array_filter(array_map(fn ($fd) => (string) @readlink($fd), glob("/proc/self/fd/*")), fn ($to) => str_starts_with($to, "socket:")));
-            $fork = function () use (&$lock, $address, $sockets): int {
+            // Those of the process that runs the tests.
+            $others = $sockets();
+            $fork = function () use (&$lock, $address, $sockets, $others): int {
                 $pid = pcntl_fork();
                 if ($pid === 0) {
                     $own = new RedisLock("own", ' . self::TTL . ', renew: true, servers: $address);
                     $busy = new RedisLock($lock->getKey(), servers: $address);
                     echo json_encode([
-                        "sockets" => $sockets(),
+                        "sockets" => $sockets() - $others,
                         "inherited" => [$lock->isAcquired(), $lock->isExpired(), $lock->getRemainingLifetime(), $lock->release()],
                         "busy" => [$lock->acquire(), $busy->acquire(), $busy->acquire(0.2)],
                         "its own" => [$own->acquire(), usleep(2_000_000), $own->isAcquired()],
