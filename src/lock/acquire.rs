@@ -280,7 +280,7 @@ impl Engine<'_> {
             } else if !self.interrupt.stopped() && tries.again(&fault) {
                 continue;
             }
-            turn.to_be_undone |= matches!(fault.cause, Cause::Unconfirmed(_));
+            turn.to_be_undone |= matches!(fault.cause, Cause::Unconfirmed(_) | Cause::Unconfirmable(_));
             turn.to_be_undone |= self.interrupt.stopped() && lease.has_unknowns();
             self.go_on(lease)?;
             return Err(Self::error(fault));

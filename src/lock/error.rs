@@ -35,7 +35,12 @@ impl Error {
             | Cause::TurnedAway(_)
             | Cause::NoQuorum(_)
             | Cause::Tainted(_) => true,
-            Cause::Unasked(_) | Cause::Answered(_) | Cause::NotNow(_) | Cause::Unconfirmed(_) | Cause::Forked => false,
+            Cause::Unasked(_)
+            | Cause::Answered(_)
+            | Cause::NotNow(_)
+            | Cause::Unconfirmed(_)
+            | Cause::Unconfirmable(_)
+            | Cause::Forked => false,
         }
     }
 }

@@ -193,6 +193,8 @@ pub enum Cause {
     NotNow(String),
     /// It was carried out, but too few replicas have confirmed it: it is to be undone.
     Unconfirmed(String),
+    /// The same, and it will not be otherwise a moment later.
+    Unconfirmable(String),
     /// Of several servers too few gave an answer to build on. Each of the others may carry the request out yet, and may
     /// then be told to take it back: a token that was asked for so is not to be used again.
     NoQuorum(String),
@@ -225,7 +227,9 @@ impl std::fmt::Display for Fault {
             Cause::NoAnswer(why) => write!(f, "no answer from {server}: {why}"),
             Cause::Answered(error) | Cause::NotNow(error) => write!(f, "{server} answered with an error: {error}"),
             Cause::Unasked(why) => write!(f, "{server} was not asked: {why}"),
-            Cause::Unconfirmed(why) => write!(f, "{server} gave the key, but it was not kept: {why}"),
+            Cause::Unconfirmed(why) | Cause::Unconfirmable(why) => {
+                write!(f, "{server} gave the key, but it was not kept: {why}")
+            }
             Cause::NoQuorum(why) | Cause::Tainted(why) => write!(f, "no quorum of {server}: {why}"),
             Cause::Forked => write!(f, "the process forked during a request to {server}"),
         }

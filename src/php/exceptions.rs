@@ -142,6 +142,7 @@ pub fn lock(error: Error) -> Stop {
             | Cause::Tainted(_)
             | Cause::Unasked(_)
             | Cause::Unconfirmed(_)
+            | Cause::Unconfirmable(_)
             | Cause::Forked => throw(&CONNECTION, &error.to_string()),
         },
         Error::UsedUp { .. } | Error::Forked => throw(&CONNECTION, &error.to_string()),

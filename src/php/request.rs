@@ -97,7 +97,9 @@ pub fn catch_up(store: &Rc<SharedStore>, key: &Key) {
             .collect()
     });
     for entry in left {
-        free_now(&entry, entry.limits.deadline(SystemClock.now()));
+        if !free_now(&entry, entry.limits.deadline(SystemClock.now())) {
+            LEASES.with_borrow_mut(|leases| leases.push(entry));
+        }
     }
 }
 
@@ -122,9 +124,13 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
         count_if_expired(&entry.lease);
         return true;
     }
-    if entry.store.is_silent(entry.lease.key(), SystemClock.now()) {
+    let now = SystemClock.now();
+    let is_silent = entry.store.is_silent(entry.lease.key(), now);
+    if is_silent && entry.store.store.hands_over() {
         return false;
     }
+    // Of several servers some may be well: they are told, and nobody is waited for.
+    let until = if is_silent { now } else { until };
     let engine = Engine {
         store: &*entry.store.store,
         clock: &SystemClock,
@@ -135,10 +141,13 @@ fn free_now(entry: &Entry, until: Moment) -> bool {
     let released = engine.release(&entry.lease, until);
     count_if_expired(&entry.lease);
     match released {
-        Ok(_) => true,
+        Ok(_) => {
+            entry.store.answers(entry.lease.key());
+            true
+        }
         Err(error) => {
             // One that fails over was asked for as long as there was time.
-            if error.is_silence() || entry.store.store.fails_over() {
+            if !is_silent && (error.is_silence() || entry.store.store.fails_over()) {
                 entry.store.was_silent(entry.lease.key(), SystemClock.now(), entry.limits);
             }
             false

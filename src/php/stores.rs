@@ -86,6 +86,7 @@ impl SharedStore {
     /// For as long as a call to it may take, nobody who cannot be interrupted tries another.
     pub fn was_silent(&self, key: &Key, now: Moment, limits: Limits) {
         let mut silent_until = self.silent_until.borrow_mut();
+        silent_until.retain(|_, until| now < *until);
         silent_until.insert(self.store.part(key), now);
         // Each of them has just used up as much time; the first one is not to be tried again because of that.
         let until = now.plus(limits.grace().saturating_mul(u32::try_from(silent_until.len()).unwrap_or(u32::MAX)));

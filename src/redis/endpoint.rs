@@ -61,6 +61,7 @@ impl Endpoint {
             | Cause::Tainted(_)
             | Cause::Forked) => cause,
             Cause::Unconfirmed(text) => Cause::Unconfirmed(errors::without(secret, &text)),
+            Cause::Unconfirmable(text) => Cause::Unconfirmable(errors::without(secret, &text)),
         };
         Fault { server: self.name().into(), cause }
     }

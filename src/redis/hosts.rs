@@ -33,9 +33,9 @@ impl<'a> Hosts<'a> {
         let (address, query) = address.split_once('?').unwrap_or((address, ""));
         let (authority, path) = address.split_at(address.find('/').unwrap_or(address.len()));
         let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-        if login.matches('@').count() > 1 {
+        if login.contains(',') || login.matches('@').count() > 1 {
             return Err(BadValue(
-                "must have user and password once, before all hosts: write @ in a password as %40".into(),
+                "must have user and password once, before all hosts: write @ and , in a password as %40 and %2C".into(),
             ));
         }
         let hosts: Result<_, _> = hosts.split(',').map(|host| Host::parse(host, port)).collect();
@@ -109,6 +109,7 @@ mod tests {
             "u:secret:1",
             // As others write it, the first host would be a part of the password.
             "u:secret@a,u:secret@b",
+            "a,u:secret@b",
         ] {
             let error = Hosts::parse(bad, 1).err().unwrap_or_else(|| panic!("{bad}"));
             assert!(!error.0.contains("secret") && error.0.starts_with("must"), "{bad}: {error}");

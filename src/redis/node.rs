@@ -62,8 +62,11 @@ impl Node {
         connection.send(attempt)?;
         let asking = if self.is_asking { connection.reply(attempt)? } else { Value::Okay };
         let value = connection.reply(attempt)?;
-        // Where it is refused, the answer to the request tells nothing.
-        let value = if let Value::ServerError(_) = asking { asking } else { value };
+        // Where both are refused, it is because of this one.
+        let value = match (asking, value) {
+            (asking @ Value::ServerError(_), Value::ServerError(_)) => asking,
+            (_, value) => value,
+        };
         if care.replicas == 0 {
             return Ok(value);
         }

@@ -108,7 +108,7 @@ impl Single {
             }
             Some(Value::ServerError(error)) => {
                 let why = format!("replicas cannot be waited for: {}", errors::in_words(&error));
-                Vote::Unknown(self.endpoint.fault(Cause::Unconfirmed(why)))
+                Vote::Unknown(self.endpoint.fault(Cause::Unconfirmable(why)))
             }
             Some(_) => Vote::Unknown(self.node.unexpected()),
         }

@@ -40,7 +40,8 @@ pub fn learn(
             }
         }
     }
-    if let Some(refusal) = refusal {
+    // One that is no cluster must not hide that the others are down.
+    if let Some(refusal) = refusal.filter(|_| !may_pass) {
         return Err(refusal);
     }
     let why = format!("no node says who serves what: {}", in_vain.join("; "));

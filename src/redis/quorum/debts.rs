@@ -1,12 +1,14 @@
 //! What one node may hold for us, and what is to be freed there.
 
-use std::{collections::VecDeque, mem, sync::Arc};
+use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 
 use super::question::Question;
-use crate::lock::token::Token;
+use crate::lock::{time::Moment, token::Token};
 
 /// So many of each are remembered: there are as many at a time as locks that one thread holds or waits for.
 const MOST: usize = 256;
+/// What was sent on a connection that is closed is not delivered after this: the system gives up.
+const LATEST: Duration = Duration::from_secs(300);
 
 #[derive(Default)]
 pub struct Debts {
@@ -15,15 +17,19 @@ pub struct Debts {
     /// What frees keys there as soon as there is a connection.
     unfreed: VecDeque<Arc<Question>>,
     /// Tokens that a release, whose connection was lost, may yet free: what is granted to them is not to be believed.
-    late: VecDeque<Token>,
+    late: VecDeque<(Token, Moment)>,
 }
 
 impl Debts {
-    /// It was asked to give a key to this token.
-    pub fn was_asked(&mut self, token: &Token) {
-        if !self.may_hold.contains(token) {
+    /// It is asked to give a key to this token, after which no earlier release of it is to be sent. True: for the first
+    /// time, as far as is known.
+    pub fn is_asked(&mut self, token: &Token) -> bool {
+        self.unfreed.retain(|free| free.ends.as_ref() != Some(token));
+        let is_first = !self.may_hold.contains(token);
+        if is_first {
             keep_newest(&mut self.may_hold, token.clone());
         }
+        is_first
     }
 
     /// It has answered to a release of this token.
@@ -32,8 +38,8 @@ impl Debts {
     }
 
     /// Whether it may yet take back what it grants to this token.
-    pub fn may_take_back(&self, token: &Token) -> bool {
-        self.late.contains(token)
+    pub fn may_take_back(&self, token: &Token, now: Moment) -> bool {
+        self.late.iter().any(|(late, sent)| late == token && now.since(*sent) < LATEST)
     }
 
     /// A release that could not be sent, of what it may hold.
@@ -44,9 +50,9 @@ impl Debts {
     }
 
     /// A release that was sent on a connection that was lost: it may run whenever it likes.
-    pub fn may_be_late(&mut self, free: Arc<Question>) {
+    pub fn may_be_late(&mut self, free: Arc<Question>, now: Moment) {
         if let Some(token) = &free.ends {
-            keep_newest(&mut self.late, token.clone());
+            keep_newest(&mut self.late, (token.clone(), now));
             keep_newest(&mut self.unfreed, free);
         }
     }
@@ -72,6 +78,10 @@ mod tests {
         Token::from_bytes(&[number])
     }
 
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
     fn free(number: u8) -> Arc<Question> {
         Arc::new(Question::command(&[b"DEL", &[number]]).that_ends(&token(number)))
     }
@@ -79,27 +89,36 @@ mod tests {
     #[test]
     fn only_what_it_may_hold_is_freed_later() {
         let mut debts = Debts::default();
-        debts.was_asked(&token(1));
-        debts.was_asked(&token(2));
+        assert!(debts.is_asked(&token(1)) && debts.is_asked(&token(2)) && !debts.is_asked(&token(1)));
         debts.has_freed(&token(2));
         (1..=3).for_each(|number| debts.is_to_be_freed(&free(number)));
         assert_eq!(debts.take_unfreed().len(), 1);
         assert!(debts.take_unfreed().is_empty());
-        assert!(!debts.may_take_back(&token(1)));
+        assert!(!debts.may_take_back(&token(1), at(0)));
     }
 
     #[test]
     fn what_was_sent_and_lost_is_sent_again_and_its_token_not_believed() {
         let mut debts = Debts::default();
-        debts.may_be_late(free(7));
+        debts.may_be_late(free(7), at(10));
         assert_eq!(debts.take_unfreed().len(), 1);
-        assert!(debts.may_take_back(&token(7)) && !debts.may_take_back(&token(8)));
+        assert!(debts.may_take_back(&token(7), at(10)) && !debts.may_take_back(&token(8), at(10)));
+        assert!(debts.may_take_back(&token(7), at(309)) && !debts.may_take_back(&token(7), at(310)));
+    }
+
+    #[test]
+    fn who_is_asked_anew_is_not_told_to_free_it_afterwards() {
+        let mut debts = Debts::default();
+        debts.is_asked(&token(1));
+        debts.is_to_be_freed(&free(1));
+        debts.is_asked(&token(1));
+        assert!(debts.take_unfreed().is_empty());
     }
 
     #[test]
     fn others_do_not_push_it_out() {
         let mut debts = Debts::default();
-        debts.was_asked(&token(1));
+        debts.is_asked(&token(1));
         // What was never put to it is not remembered, however often it is freed elsewhere.
         (0..1_000).for_each(|_| debts.is_to_be_freed(&free(2)));
         debts.is_to_be_freed(&free(1));

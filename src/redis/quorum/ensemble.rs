@@ -248,8 +248,11 @@ impl Ensemble {
 
     /// Lets the nodes free what they were asked for in this call; but not those that are to be spared.
     pub fn undo(&mut self, free: &Arc<Question>, spared: &[bool], now: Moment) {
-        for (member, _) in self.members.iter_mut().zip(spared).filter(|(_, spared)| !**spared) {
-            member.undo(free, now);
+        for (member, spared) in self.members.iter_mut().zip(spared) {
+            match &free.ends {
+                Some(token) if *spared => member.has_refused(token),
+                _ => member.undo(free, now),
+            }
         }
     }
 }

@@ -72,6 +72,10 @@ pub struct Member {
     /// What was wrong with it last, unless it has answered since.
     trouble: Option<Fault>,
     last_read: Moment,
+    /// When it was called last.
+    now: Moment,
+    /// Whether the round's token asks it for the first time, as far as is known.
+    is_first_time: bool,
     /// When it is taken to be silent in this round.
     due: Moment,
 }
@@ -108,18 +112,22 @@ impl Member {
             debts: Debts::default(),
             trouble: None,
             last_read: Moment::from_nanos(0),
+            now: Moment::from_nanos(0),
+            is_first_time: false,
             due: Moment::NEVER,
         }
     }
 
     /// Before the first round of a call: reads what has come since the last one.
     pub fn begin(&mut self, limits: &Limits, now: Moment) {
-        self.was_asked = false;
-        self.is_new = false;
-        self.asked = 0;
+        (self.was_asked, self.is_new, self.is_first_time) = (false, false, false);
+        (self.asked, self.now) = (0, now);
         let has_more = matches!(&self.state, State::Open(connection) if connection.has_unread());
         if has_more || !self.owed.is_empty() || now.since(self.last_read) >= FRESH {
             self.go_on(None, now, &mut |_, _| {});
+        }
+        if let (State::Open(_), true) = (&self.state, self.owed.is_empty()) {
+            self.put_unfreed(&|_| true, now);
         }
         let silent = self.owed.front().is_some_and(|first| now >= first.sent.plus(limits.command));
         if silent {
@@ -131,7 +139,7 @@ impl Member {
 
     /// Whether it may yet take back what it grants to this token.
     pub fn abstains(&self, token: &Token) -> bool {
-        self.debts.may_take_back(token)
+        self.debts.may_take_back(token, self.now)
     }
 
     /// Whether it can be asked now, and is expected to answer.
@@ -208,7 +216,7 @@ impl Member {
             self.owed.push_back(Owed { sent: now, what });
         }
         if let Some(token) = &round.token {
-            self.debts.was_asked(token);
+            self.is_first_time |= self.debts.is_asked(token);
         }
         self.was_asked = true;
         self.send();
@@ -225,6 +233,7 @@ impl Member {
 
     /// Lets it free what it was asked for in this call.
     pub fn undo(&mut self, free: &Arc<Question>, now: Moment) {
+        self.now = now;
         if !std::mem::take(&mut self.was_asked) {
             self.asked = 0;
         } else if let State::Open(connection) = &mut self.state {
@@ -238,12 +247,20 @@ impl Member {
         }
     }
 
+    /// It said that it has not given the key.
+    pub fn has_refused(&mut self, token: &Token) {
+        if self.is_first_time {
+            self.debts.has_freed(token);
+        }
+    }
+
     pub fn due(&self) -> Moment {
         self.due
     }
 
     /// Goes on as far as it can. `answer`: takes the answers to the questions of the round.
     pub fn go_on(&mut self, round: Option<&Round>, now: Moment, answer: &mut dyn FnMut(usize, Ballot)) {
+        self.now = now;
         match self.opener.take(now) {
             None => {}
             Some(Ok(connection)) => self.opened(connection, round, now),
@@ -270,17 +287,13 @@ impl Member {
         }
     }
 
-    fn opened(&mut self, mut connection: Box<Connection>, round: Option<&Round>, now: Moment) {
+    fn opened(&mut self, connection: Box<Connection>, round: Option<&Round>, now: Moment) {
         let round = round.filter(|round| round.number == self.asked);
         let is_asked =
             |free: &Arc<Question>| round.is_some_and(|round| round.questions.iter().any(|one| Arc::ptr_eq(one, free)));
-        for free in self.debts.take_unfreed().into_iter().filter(|free| !is_asked(free)) {
-            connection.add_packed(&free.with_text());
-            let what = What::Answer { question: free, round: 0, index: 0 };
-            self.owed.push_back(Owed { sent: now, what });
-        }
         self.state = State::Open(connection);
         self.known.clear();
+        self.put_unfreed(&|free| !is_asked(free), now);
         match round {
             Some(round) => {
                 self.due = self.due.min(now.plus(round.limit));
@@ -290,10 +303,31 @@ impl Member {
         }
     }
 
+    /// Lets it free what could not be freed there before.
+    fn put_unfreed(&mut self, is_wanted: &dyn Fn(&Arc<Question>) -> bool, now: Moment) {
+        let State::Open(connection) = &mut self.state else { return };
+        let unfreed = self.debts.take_unfreed();
+        let is_any = !unfreed.is_empty();
+        for free in unfreed.into_iter().filter(|free| is_wanted(free)) {
+            connection.add_packed(&free.with_text());
+            self.owed.push_back(Owed { sent: now, what: What::Answer { question: free, round: 0, index: 0 } });
+        }
+        if is_any {
+            self.send();
+        }
+    }
+
     fn take(&mut self, value: Value, round: Option<&Round>, now: Moment, answer: &mut dyn FnMut(usize, Ballot)) {
         let Some(Owed { what, .. }) = self.owed.pop_front() else {
             return self.unexpected(&value, now);
         };
+        if let (What::Answer { question, .. }, Value::ServerError(error)) = (&what, &value)
+            && !is_unknown_script(error)
+            && round.is_none_or(|round| round.token != question.ends)
+        {
+            // It was not carried out.
+            self.debts.is_to_be_freed(question);
+        }
         if let Value::ServerError(error) = &value
             && errors::is_refusal_to_talk(error)
         {
@@ -310,6 +344,8 @@ impl Member {
         };
         let round = round.filter(|round| round.number == number);
         match &value {
+            // Not behind what was put to it since, which may be of the same token, and has a release of its own.
+            Value::ServerError(error) if is_unknown_script(error) && round.is_none() && !self.owed.is_empty() => {}
             Value::ServerError(error) if is_unknown_script(error) && (round.is_some() || question.ends.is_some()) => {
                 self.known.clear();
                 if let State::Open(connection) = &mut self.state {
@@ -372,7 +408,7 @@ impl Member {
             if let What::Answer { question, .. } = what
                 && question.ends.is_some()
             {
-                self.debts.may_be_late(question);
+                self.debts.may_be_late(question, self.now);
             }
         }
     }
